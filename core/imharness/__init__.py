@@ -1,6 +1,7 @@
 """An evaluation harness for image privacy and image-quality robustness.
 
-For notebooks and scripts, ``import imharness as ih`` offers what `imharness.notebook` lists; each is loaded when used.
+For notebooks and scripts, ``import imharness as ih`` offers what `imharness.notebook` lists. Each is loaded when it is
+used.
 """
 
 from __future__ import annotations
@@ -22,9 +23,20 @@ if TYPE_CHECKING:
     from imharness.notebook.score import score
 
 __all__ = [
-    "Audit", "Result", "attack", "audit", "compare", "defense", "evaluate", "evaluator", "load",
-    "metric", "reconstruct", "run", "score",
-]  # fmt: skip
+    "Audit",
+    "Result",
+    "attack",
+    "audit",
+    "compare",
+    "defense",
+    "evaluate",
+    "evaluator",
+    "load",
+    "metric",
+    "reconstruct",
+    "run",
+    "score",
+]
 _NOTEBOOK = "imharness.notebook"
 
 

@@ -1,7 +1,7 @@
 """For packages that add a command: its options, and what it needs to find components, run steps and add results.
 
-`hookimpl` marks what writes the site. Options load nothing heavy. Everything else is loaded when it is used, so that
-help texts need no torch.
+`hookimpl` marks the function that writes the site. The options load nothing heavy. Everything else is loaded when it is
+used, so that help texts need no torch.
 """
 
 from __future__ import annotations
@@ -41,10 +41,31 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Choice", "Finished", "Group", "Share", "add_assets", "add_external", "assets_option", "build_site", "component",
-    "console", "context", "device_option", "every", "find", "finished", "hookimpl", "json_option", "limit_option",
-    "log_option", "place", "query", "seed_option", "site_option", "store_option",
-]  # fmt: skip
+    "Choice",
+    "Finished",
+    "Group",
+    "Share",
+    "add_assets",
+    "add_external",
+    "assets_option",
+    "build_site",
+    "component",
+    "console",
+    "context",
+    "device_option",
+    "every",
+    "find",
+    "finished",
+    "hookimpl",
+    "json_option",
+    "limit_option",
+    "log_option",
+    "place",
+    "query",
+    "seed_option",
+    "site_option",
+    "store_option",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""For people whose track ranks entries that are attacked: who wins, by the same rules in all tracks."""
+"""For people whose track ranks entries that are attacked: who wins, by rules that are the same in all tracks."""
 
 from imharness.ranking.contest import contest
 from imharness.ranking.controls import controls_of

@@ -3,18 +3,18 @@
 ::
 
     HarnessError
-    ├── UsageError               the request makes no sense; the command line exits with 2
+    ├── UsageError               the request makes no sense; the command line exits with status 2
     ├── PluginError              a plugin could not be loaded or registered
     ├── ContractError            a component returned something its contract forbids
     │   ├── QueryBudgetExceeded  an attack asked its target more often than it may
-    │   └── SandboxViolation     code in the sandbox did what it may not, or stopped answering
+    │   └── SandboxViolation     code in the sandbox did something forbidden, or stopped answering
     ├── Unavailable              weights, data or a package are not on this machine
-    └── StoreError               a store cannot be reached, written or used as asked; what it holds may be whole
-        └── DamagedError         a file of it is missing or not what was written: compute or restore it
+    └── StoreError               a store cannot be reached, written or used as asked; its files may be intact
+        └── DamagedError         a file of the store is missing or was changed: compute it again or restore it
 
-A statistic that is not defined on its data raises `imharness.stats.NotTestable`, which is no error of the harness.
+A statistic that is not defined on its data raises `imharness.stats.NotTestable`, which is not a `HarnessError`.
 
-A message says who, what was expected, what came, and what to do.
+A message says who raised it, what was expected, what came, and what to do.
 """
 
 from __future__ import annotations
@@ -23,19 +23,31 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
-    "ContractError", "DamagedError", "HarnessError", "PluginError", "QueryBudgetExceeded", "SandboxViolation",
-    "StoreError", "Unavailable", "UsageError", "did_you_mean", "unknown_name",
-]  # fmt: skip
+    "ContractError",
+    "DamagedError",
+    "HarnessError",
+    "PluginError",
+    "QueryBudgetExceeded",
+    "SandboxViolation",
+    "StoreError",
+    "Unavailable",
+    "UsageError",
+    "did_you_mean",
+    "unknown_name",
+]
 
 
 class HarnessError(Exception):
-    """Base of all errors that are raised on purpose. `who` is the component at fault, where its code is elsewhere."""
+    """Base of all errors that are raised on purpose.
+
+    `who` is the label of the component at fault, where its code runs in another process.
+    """
 
     who = ""
 
 
 class UsageError(HarnessError):
-    """The request makes no sense: unknown name, wrong combination of options."""
+    """The request makes no sense: a name is unknown, or options do not go together."""
 
 
 class PluginError(HarnessError):
@@ -51,11 +63,11 @@ class QueryBudgetExceeded(ContractError):
 
 
 class SandboxViolation(ContractError):
-    """Code in the sandbox did what it may not, or stopped answering."""
+    """Code in the sandbox did something forbidden, or stopped answering."""
 
 
 class Unavailable(HarnessError):
-    """Something a component needs is not on this machine; `remedy` is the command that gets it."""
+    """Something that a component needs is not on this machine; `remedy` is the command that gets it."""
 
     def __init__(self, reason: str, remedy: str = "") -> None:
         super().__init__(f"{reason}; get it with: {remedy}" if remedy else reason)
@@ -64,27 +76,27 @@ class Unavailable(HarnessError):
 
 
 class StoreError(HarnessError):
-    """A store cannot be reached, written or used as asked; `DamagedError` alone says that a file is wrong."""
+    """A store cannot be reached, written or used as asked; only a `DamagedError` says that a file is wrong."""
 
 
 class DamagedError(StoreError):
-    """A file of the store is missing or not what was written: it must be computed again, or restored.
+    """A file of the store is missing or is not what was written: it must be computed again, or restored.
 
-    Any other `StoreError` says nothing about the file, which may be whole: nothing may be thrown away.
+    After any other `StoreError` the files may be intact, so nothing may be thrown away.
     """
 
 
 MOST = 24
-"""So many names are listed at most."""
+"""A message lists at most this many names."""
 ALIKE = 0.5
-"""Share of two names that must agree, in the sense of `difflib`, for one to be taken for the other."""
+"""The least similarity, as `difflib` measures it, at which one name is suggested for another."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the nearest known name, or an empty string.
 
-    Capital letters count as small ones. Of an id ``owner/method`` the method alone counts as a name, too. Where no name
-    is alike, the first one that begins so is meant.
+    Case does not matter. The method of an id ``owner/method`` counts as a name, too. If no name is similar enough, the
+    first one that starts with `name` is suggested.
     """
     words = dict[str, str]()
     for one in known:
@@ -99,15 +111,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def unknown_name(said: str, name: str, known: Iterable[str], listed: str = "Known") -> str:
-    """Return one line on a name that is none of the known ones: what was said, the nearest name, and what there is.
+    """Return one line about an unknown name: the sentence `said`, the nearest known name, and a list of known names.
 
-    Names are listed in their order, and left out where they are many and one is near.
+    The list keeps the order of `known`. It is left out if there are many names and one of them is near.
 
     Args:
         said: the first sentence, without its full stop, such as ``no attack is called 'ifgms'``.
-        name: what was given.
+        name: the name that was given.
         known: all names that could have been given.
-        listed: what stands before the list.
+        listed: the words before the list.
     """
     names = list(dict.fromkeys(known))
     hint = did_you_mean(name, names)

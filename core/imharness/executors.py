@@ -1,4 +1,4 @@
-"""For people who write executors: workers that compute tasks, the store that keeps results, and what a task is."""
+"""For people who write executors: the workers that compute tasks, the store that keeps results, and tasks as data."""
 
 from imharness.cli import console
 from imharness.components.registry import installed
@@ -11,6 +11,19 @@ from imharness.running.context import libraries
 from imharness.running.executor import Executor, ExecutorOffer, TaskResult, Worker, WorkerConfig
 
 __all__ = [
-    "Executor", "ExecutorOffer", "Store", "TaskRecord", "TaskResult", "TaskSpec", "Worker", "WorkerConfig",
-    "add_folder", "console", "digest", "explain", "folders", "installed", "libraries",
-]  # fmt: skip
+    "Executor",
+    "ExecutorOffer",
+    "Store",
+    "TaskRecord",
+    "TaskResult",
+    "TaskSpec",
+    "Worker",
+    "WorkerConfig",
+    "add_folder",
+    "console",
+    "digest",
+    "explain",
+    "folders",
+    "installed",
+    "libraries",
+]

@@ -1,4 +1,4 @@
-"""For people whose code reads files of users: plain files, of bounded size; what is wrong is one line with its name."""
+"""For people whose code reads files of users: plain files of bounded size. An error is one line that names the file."""
 
 from imharness.reading.arrays import read_array, read_arrays
 from imharness.reading.images import image_shape, read_image, read_pixels
@@ -9,7 +9,25 @@ from imharness.reading.tensors import read_tensors, read_torch
 from imharness.reading.text import NO_MARKUP, is_plain, number, plain
 
 __all__ = [
-    "GIB", "MIB", "NO_MARKUP", "image_shape", "is_plain", "number", "parsed_json", "plain", "plain_file", "read_array",
-    "read_arrays", "read_bytes", "read_columns", "read_csv", "read_image", "read_json", "read_pixels", "read_stream",
-    "read_tensors", "read_text", "read_torch",
-]  # fmt: skip
+    "GIB",
+    "MIB",
+    "NO_MARKUP",
+    "image_shape",
+    "is_plain",
+    "number",
+    "parsed_json",
+    "plain",
+    "plain_file",
+    "read_array",
+    "read_arrays",
+    "read_bytes",
+    "read_columns",
+    "read_csv",
+    "read_image",
+    "read_json",
+    "read_pixels",
+    "read_stream",
+    "read_tensors",
+    "read_text",
+    "read_torch",
+]

@@ -1,4 +1,4 @@
-"""For people whose track answers what notebooks ask: `imharness.audit` and `imharness.reconstruct`."""
+"""For people whose track answers the questions of notebooks: `imharness.audit` and `imharness.reconstruct`."""
 
 from imharness.contracts.model_audit import (
     AuditAnswer,
@@ -12,6 +12,13 @@ from imharness.contracts.model_audit import (
 from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
 
 __all__ = [
-    "AuditAnswer", "AuditRequest", "Estimate", "Finding", "GivenOutputs", "ModelAudit", "Reconstructed", "Risk",
+    "AuditAnswer",
+    "AuditRequest",
+    "Estimate",
+    "Finding",
+    "GivenOutputs",
+    "ModelAudit",
+    "Reconstructed",
+    "Risk",
     "SharedGradients",
-]  # fmt: skip
+]

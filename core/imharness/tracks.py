@@ -1,4 +1,4 @@
-"""For people who write a track: what it plans, what its steps get, and what they return."""
+"""For people who write a track: what it plans, what its steps receive, and what they return."""
 
 from imharness.components.hookspecs import hookimpl
 from imharness.components.inputs.names import check_names
@@ -23,6 +23,25 @@ from imharness.results.report import TrackReport
 from imharness.results.tasks import TaskSpec
 
 __all__ = [
-    "Asset", "Board", "Component", "Info", "Output", "Paper", "Planned", "Planner", "Progress", "Query", "Selection",
-    "Step", "StepContext", "StepResult", "TaskSpec", "Track", "TrackReport", "Work", "check_names", "hookimpl", "step",
-]  # fmt: skip
+    "Asset",
+    "Board",
+    "Component",
+    "Info",
+    "Output",
+    "Paper",
+    "Planned",
+    "Planner",
+    "Progress",
+    "Query",
+    "Selection",
+    "Step",
+    "StepContext",
+    "StepResult",
+    "TaskSpec",
+    "Track",
+    "TrackReport",
+    "Work",
+    "check_names",
+    "hookimpl",
+    "step",
+]

@@ -1,4 +1,4 @@
-"""For people who write trainings: of weights, of metrics that can be trained further, and defenses that do it."""
+"""For people who write trainings of weights, metrics that can be trained further, and defenses that train them."""
 
 from imharness.contracts.trainable_metric import TrainableMetric, TuningPlan
 from imharness.contracts.training_defense import TrainingDefense, Tune
@@ -6,6 +6,15 @@ from imharness.contracts.weight_training import Loop, Stateful, Train, Trained, 
 from imharness.results.labels import label_with
 
 __all__ = [
-    "Loop", "Stateful", "Train", "TrainableMetric", "Trained", "TrainingContext", "TrainingDefense", "Tune",
-    "TuningPlan", "WeightTraining", "label_with",
-]  # fmt: skip
+    "Loop",
+    "Stateful",
+    "Train",
+    "TrainableMetric",
+    "Trained",
+    "TrainingContext",
+    "TrainingDefense",
+    "Tune",
+    "TuningPlan",
+    "WeightTraining",
+    "label_with",
+]

@@ -1,4 +1,4 @@
-"""For people who write a contract: the call of a component, and the kinds of value that go in and come out."""
+"""For people who write a contract: how a component is called, and the kinds of values that go in and come out."""
 
 from imharness.contracts.call import Call
 from imharness.contracts.component import Component, Info
@@ -19,6 +19,20 @@ from imharness.contracts.values import (
 )
 
 __all__ = [
-    "GENERATOR", "GRADIENTS", "IMAGES", "NUMBER", "PROBABILITIES", "SAME_IMAGES", "SCORES", "STREAMS", "TARGETS",
-    "Call", "Component", "Info", "Record", "Rows", "Several", "ValueKind",
-]  # fmt: skip
+    "GENERATOR",
+    "GRADIENTS",
+    "IMAGES",
+    "NUMBER",
+    "PROBABILITIES",
+    "SAME_IMAGES",
+    "SCORES",
+    "STREAMS",
+    "TARGETS",
+    "Call",
+    "Component",
+    "Info",
+    "Record",
+    "Rows",
+    "Several",
+    "ValueKind",
+]

@@ -26,8 +26,8 @@ def table_named(board: Board, id: str) -> Table | None:
 def with_order(board: Board) -> Board:
     """Return the board with the rows and columns of its matrices in the order of its rankings and main tables.
 
-    A matrix is a table with `shading` that is not ranked itself. What stands in no ranked table follows by name; an
-    entry with other parameters follows the one of its name.
+    A matrix is a table with `shading` that is not ranked itself. Entries of no ranked table come last, sorted by name;
+    an entry with other parameters follows the entry of its name.
     """
     ranked_first = {ranking.table for ranking in board.rankings}
     tables = sorted((table for table in board.tables if table.ranked_by), key=lambda own: own.id not in ranked_first)
@@ -59,7 +59,7 @@ def facets_of(table: Table) -> dict[str, list[str]]:
 
 
 def marks_of(board: Board, table: Table) -> Marks:
-    """Return what is marked in a table."""
+    """Return the marks of a table: which numbers are best, and which are not significantly worse."""
     return Marks(table, board)
 
 
@@ -80,7 +80,7 @@ def shown(value: Value | None, column: ColumnSpec) -> str:
     """Return a number as text, or a dash where there is none."""
     if value is None or value.value is None:
         return "–"
-    return f"{value.value:.{column.decimals}f}"
+    return f"{value.value:z.{column.decimals}f}"
 
 
 def spread(value: Value | None, column: ColumnSpec) -> str:
@@ -89,7 +89,7 @@ def spread(value: Value | None, column: ColumnSpec) -> str:
         return ""
     parts = []
     if value.low is not None and value.high is not None:
-        parts.append(f"{value.low:.{column.decimals}f} – {value.high:.{column.decimals}f}")
+        parts.append(f"{value.low:z.{column.decimals}f} – {value.high:z.{column.decimals}f}")
     return ", ".join([*parts, count] if (count := column.count(value)) else parts)
 
 
@@ -113,7 +113,7 @@ def headline(board: Board) -> dict[str, str] | None:
         return None
     text = f"{column.label} {shown(value, column)}"
     if value.low is not None and value.high is not None:
-        text += f", 95% interval {value.low:.{column.decimals}f} to {value.high:.{column.decimals}f}"
+        text += f", 95% interval {value.low:z.{column.decimals}f} to {value.high:z.{column.decimals}f}"
     if count := column.count(value) if column.unit else "":
         text += f", {count}"
     behind = _behind(board, main).get(column.key)

@@ -20,9 +20,22 @@ from imharness.results.tasks import TaskSpec
 
 def test_a_fifth_track_is_planned_run_ranked_and_shown(harness_forked, tmp_path: Path) -> None:
     run = harness_forked(
-        "run", "--track", "acme/flips", "--limit", "4", "--workers", "1", "--device", "cpu", "--store", "store",
-        "--site", "site", cwd=tmp_path, packages=("acme-track",),
-    )  # fmt: skip
+        "run",
+        "--track",
+        "acme/flips",
+        "--limit",
+        "4",
+        "--workers",
+        "1",
+        "--device",
+        "cpu",
+        "--store",
+        "store",
+        "--site",
+        "site",
+        cwd=tmp_path,
+        packages=("acme-track",),
+    )
     assert run.returncode == 0, run.stderr
     board = json.loads((tmp_path / "store" / "boards" / "acme--flips.json").read_text())
     assert {(e["kind"], e["label"]) for e in board["entries"]} >= {("metric", "harness/l2"), ("metric", "harness/linf")}
@@ -81,7 +94,7 @@ for data, names in ((pixels, {"image-0000", "image-0001", "image-0002"}), (sys.a
     ours = rows["metric"] == "local/largest"
     assert np.array_equal(rows["score"][ours], rows["judged"][ours])  # the same distance as the track's judge
 for wrong, said in (({"track": "membership", "dataset": sys.argv[1]}, "track harness/membership reads no folder"),
-                    ({"track": "flips"}, "track acme/flips takes no defense of one's own; it takes: metric.")):
+                    ({"track": "flips"}, "track acme/flips does not take your own defense; it takes: metric.")):
     try:
         ih.evaluate(ih.defense(lambda images: images, differentiable=True), progress=False, **wrong)
     except ih.errors.UsageError as error:

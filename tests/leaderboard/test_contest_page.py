@@ -154,11 +154,19 @@ def in_browser(page: Page, scores: dict[str, np.ndarray], controls: list[str], *
     settled(page, "compare.html")
     count, units = next(iter(scores.values())).shape
     index = {
-        "better": "higher", "entries": list(scores), "units": list(range(units)), "unit_sets": [list(range(units))],
+        "better": "higher",
+        "entries": list(scores),
+        "units": list(range(units)),
+        "unit_sets": [list(range(units))],
         "conditions": [{"facets": {"attack": f"a{c}", "attacker": "fixed"}, "units": 0} for c in range(count)],
-        "starts": [units * c for c in range(count + 1)], "over": ["attack", "attacker"], "clusters": [], "weights": [],
-        "tail": 0.01, "reach": 1, "tails": [],
-    }  # fmt: skip
+        "starts": [units * c for c in range(count + 1)],
+        "over": ["attack", "attacker"],
+        "clusters": [],
+        "weights": [],
+        "tail": 0.01,
+        "reach": 1,
+        "tails": [],
+    }
     places = {name: {"control": "c" * (name in controls), "passes": name not in controls} for name in scores}
     facts = {"attack": "attack", "attacker": "attacker", "unaware": "fixed", "places": places, **rules}
     script = (
@@ -183,8 +191,12 @@ def test_entries_of_others_that_lack_an_attack_do_not_take_it_out_of_the_browser
     held = {f"acme/{name}": np.array([base[0] + 9, np.full(12, np.nan)]) for name in "abc"}
     found = in_browser(page, {**held, "harness/one": base, "harness/two": base - 1}, [], all_controls=False)
     assert {row["label"]: row["complete"] for row in found["rows"]} == {
-        "acme/a": False, "acme/b": False, "acme/c": False, "harness/one": True, "harness/two": True,
-    }  # fmt: skip
+        "acme/a": False,
+        "acme/b": False,
+        "acme/c": False,
+        "harness/one": True,
+        "harness/two": True,
+    }
     assert found["winner"] == "harness/one"
 
 
@@ -243,7 +255,7 @@ class TestAtMostTwoClicks:
     def test_which_defense_if_the_attacker_knows_it(self, page: Page) -> None:
         settled(page, "index.html")
         assert "jpeg[quality=50,subsampling=4:2:0] holds D at" in page.locator(".claim").inner_text()
-        page.get_by_role("link", name="Which holds if the attacker knows it?").click()
+        page.get_by_role("link", name="Which entries hold if the attacker knows them?").click()
         assert result(page)["winner"] == JPEG
         assert page.locator(".verdict").inner_text().startswith("With attackers that know the defense: jpeg holds D, %")
 
@@ -401,9 +413,12 @@ def test_a_reader_who_recomputes_the_headline_from_the_files_gets_the_same_sente
     stands = [
         label
         for label, row in data.rows.items()
-        if len(row) == everything and not np.isnan(row).any() and utility[label] >= gate
-        and not ranking["places"][label]["control"] and not ranking["places"][label]["flags"]
-    ]  # fmt: skip
+        if len(row) == everything
+        and not np.isnan(row).any()
+        and utility[label] >= gate
+        and not ranking["places"][label]["control"]
+        and not ranking["places"][label]["flags"]
+    ]
     assert set(stands) == {JPEG, FLIP}
     best = min(stands, key=lambda label: np.mean(list(worst[label].values())))
     assert best == ranking["winner"]
@@ -413,10 +428,12 @@ def test_a_reader_who_recomputes_the_headline_from_the_files_gets_the_same_sente
         gains[photograph] += (worst[NONE][unit] - worst[best][unit]) / list(photographs.values()).count(photograph)
     assert scipy.stats.ttest_1samp(gains, 0).confidence_interval(1 - data.index["tail"]).low > 0
     text = CLAIM.format(
-        winner=best, protection=f"{np.mean(list(worst[best].values())):.2f}",
-        without=f"{np.mean(list(worst[NONE].values())):.2f}", utility=f"{utility[best]:.3f}",
+        winner=best,
+        protection=f"{np.mean(list(worst[best].values())):.2f}",
+        without=f"{np.mean(list(worst[NONE].values())):.2f}",
+        utility=f"{utility[best]:.3f}",
         plain=f"{utility[NONE]:.3f}",
-    )  # fmt: skip
+    )
     assert ranking["claim"] == f"{text} Proxies: {PROXIES[0]}."
     home = (built / "index.html").read_text()
     assert ranking["claim"].replace("harness/", "") in home

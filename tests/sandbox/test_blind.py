@@ -175,7 +175,7 @@ def test_a_submission_is_no_control() -> None:
 
 
 CHECKS = (
-    (Case("hides_the_original", "hides the original in what it returns", "more than moving pixels"), "moves pixels"),
+    (Case("hides_the_original", "hides the original in what it returns", "more than move pixels"), "moves pixels"),
     (Case("sleeps_in_tests", "takes so long that checks are given up", "took longer than"), "leaves its inputs"),
 )
 

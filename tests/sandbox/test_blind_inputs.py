@@ -55,7 +55,7 @@ def test_a_wheel_with_two_lists_of_names(tmp_path: Path) -> None:
         file.writestr("strangers.py", "")
     content = packed.getvalue()
     path.write_bytes(content.replace(b"strangers.py", b"../../evi.py", 1))
-    with pytest.raises(UsageError, match="is no wheel: File name in directory"):
+    with pytest.raises(UsageError, match="is not a wheel: File name in directory"):
         check_wheel(path)
 
 

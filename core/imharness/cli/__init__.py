@@ -1,4 +1,4 @@
-"""The command line. Help and version import neither torch nor plugins: each command is loaded when it is called."""
+"""The command line. Help and version import neither torch nor plugins: a command is loaded when it is called."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ COMMANDS = {
 }
 GROUP = "imharness.commands"
 SELDOM = 100_000
-"""After so many new objects garbage is looked for: what is imported and planned stays, and looking takes its time."""
+"""The number of new objects after which garbage is collected; collecting takes time, and modules and plans stay."""
 
 
 class LazyGroup(Group):
-    """A group whose commands are imported when they are asked for.
+    """A group whose commands are imported when they are used.
 
     Packages add commands by entry points in the group ``imharness.commands``; ``plugins.check`` is the command `check`
-    of the group `plugins`. A module with commands imports nothing heavy at its top.
+    of the group `plugins`. A module with commands must not import anything heavy at its top.
 
     Args:
         lazy: command name -> ``module:function``, in the order of the help text.
-        prefix: of the entry points that belong to this group, such as ``plugins.``; "" are those of the first level.
+        prefix: the prefix of the entry points of this group, such as ``plugins.``; "" means those of the first level.
     """
 
     def __init__(self, *args: Any, prefix: str, lazy: Mapping[str, str] | None = None, **settings: Any) -> None:
@@ -62,7 +62,7 @@ class LazyGroup(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         point = self._points().get(cmd_name)
         command: click.Command | None = super().get_command(ctx, cmd_name) or (point.load() if point else None)
-        if command is not None and ctx.resilient_parsing:  # a shell asks what could stand here
+        if command is not None and ctx.resilient_parsing:  # a shell asks for completions
             from imharness.cli.completion import with_names
 
             return with_names(command)
@@ -81,9 +81,9 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; exit 0 fine, 1 some cells failed, 2 wrong usage, 130 interrupted."""
+    """Run the command line; exit with 0 (success), 1 (error or failed cells), 2 (wrong usage) or 130 (interrupted)."""
     gc.set_threshold(SELDOM)
-    atexit.register(gc.disable)  # the end of a process looks for garbage three times; this way twice
+    atexit.register(gc.disable)  # Python collects garbage three times when it ends; this way only twice
     try:
         code = cli.main(prog_name="harness", standalone_mode=False)
     except click.ClickException as error:
@@ -99,7 +99,7 @@ def main() -> None:
     except HarnessError as error:
         click.echo(f"error: {stripped(str(error))}", err=True)
         code = 1
-    except BrokenPipeError:  # whoever read what this prints has read enough
+    except BrokenPipeError:  # the reader of the output has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except OSError as error:
@@ -107,13 +107,13 @@ def main() -> None:
         click.echo(f"error: {stripped(where + (error.strerror or str(error)))}", err=True)
         code = 1
     except MemoryError:
-        click.echo("error: memory is used up; use --limit, or fewer --workers, or a machine with more", err=True)
+        click.echo("error: memory is used up; use --limit, fewer --workers, or a machine with more memory", err=True)
         code = 1
     sys.exit(code or 0)
 
 
 def _leave_at_once() -> None:
-    """End the process where a thread still makes tables: that of an interrupted run is not waited for."""
+    """End the process at once if a thread is still making tables, because an interrupted run does not wait for it."""
     from imharness.running.publishing import THREAD
 
     if any(thread.name == THREAD for thread in threading.enumerate()):

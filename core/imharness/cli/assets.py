@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from imharness.contracts.component import Component
 
 GETTING = ".getting"
-"""The folder in which processes that get the same wait for each other."""
+"""The folder in which processes that get the same asset wait for each other."""
 _folder = assets_option()
 
 
@@ -59,7 +59,7 @@ def assets() -> None:
 @_folder
 @json_option()
 def list_assets(assets: Path | None, as_json: bool) -> None:
-    """List every asset and data set, and where it is or how it is got."""
+    """List every asset and data set, and where it is or how to get it."""
     facts = []
     for found in _known(assets).values():
         gap = found.gap
@@ -81,14 +81,16 @@ def _place(found: Input) -> str:
 
 @assets.command()
 @click.argument("name", required=False)
-@click.option("--profile", metavar="NAME|FILE.toml", help="Get all that this profile needs and that has an address.")
+@click.option(
+    "--profile", metavar="NAME|FILE.toml", help="Get everything that this profile needs and that has an address."
+)
 @_folder
 @click.option("--offline", is_flag=True, help="Do not download.")
 def get(name: str | None, profile: str | None, assets: Path | None, offline: bool) -> None:
-    """Make sure that NAME, an asset or a data set, is on this machine; download, check and unpack it if it is not.
+    """Make sure that NAME, an asset or a data set, is on this machine: download, check and unpack it if it is not.
 
-    A download that broke off goes on where it stopped. Where another process gets the same, this one waits for it.
-    With --profile, what has no address is listed at the end, with what to do.
+    An interrupted download continues where it stopped. If another process is getting the same, this one waits. With
+    --profile, whatever has no address is listed at the end, with what to do.
     """
     if bool(name) == bool(profile):
         raise UsageError("say what to get: a NAME, or --profile NAME.")
@@ -123,10 +125,10 @@ def _get(found: Input, offline: bool) -> None:
         if offline:
             raise gap
         if not found.downloads:
-            raise HarnessError(f"{found.name} has no address. To get it, {found.steps}")
+            raise HarnessError(f"{found.name} has no address to download from. To get it, {found.steps}")
         place = cache_folder() / GETTING / found.name
         place.mkdir(parents=True, exist_ok=True)
-        told = f"another process gets {found.name}; this one goes on when it has ended"
+        told = f"another process is getting {found.name}; this one continues when it has ended"
         with alone(place, math.inf, lambda: console.warn(told)):
             if found.gap:  # the other process may have failed
                 _fetch(found)
@@ -135,7 +137,7 @@ def _get(found: Input, offline: bool) -> None:
 
 
 def _fetch(found: Input) -> None:
-    """Download what is missing, and put it into its place. One process at a time may do that."""
+    """Download what is missing, and put it into its place. Only one process at a time may do this."""
     from imharness.cli.download import download
     from imharness.components.inputs.importing import digest_of, import_asset, import_data
     from imharness.contracts.assets import Asset, cache_folder
@@ -153,19 +155,19 @@ def _fetch(found: Input) -> None:
         return
     files = []
     for part in what.downloads():
-        here = cache_folder() / part.file  # it came whole before, and another one of the data set did not
+        here = cache_folder() / part.file  # it may be complete while another file of the data set is not
         if not here.is_file() or not part.fits(digest_of(here)):
             with console.progress(here.name) as advance:
                 download(part, advance)
         files.append(here)
     try:
         folder, _ = import_data(what, files, lambda: _check(found))
-    except UsageError:  # what no published digest vouches for may be the wrong file, and is fetched anew
+    except UsageError:  # a file without a published digest may be the wrong one, and is fetched again
         for file in (own for part, own in zip(what.downloads(), files, strict=True) if not part.sha256):
             file.unlink(missing_ok=True)
         raise
     for file in files:
-        file.unlink(missing_ok=True)  # an import by hand may have taken it
+        file.unlink(missing_ok=True)  # the import may have moved it
     console.say(str(folder))
 
 
@@ -183,10 +185,10 @@ def _check(found: Input) -> None:
 @click.argument("name")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 def import_files(name: str, files: Sequence[Path]) -> None:
-    """Take FILES that you downloaded: check that they are NAME, hash them, and put them where loaders look.
+    """Import FILES that you downloaded: check that they are NAME, hash them, and put them where loaders look.
 
-    FILES are the published archives, their unpacked files, or a folder. A wrong file is refused in one line, and
-    leaves what was there as it is.
+    FILES are the published archives, their unpacked files, or a folder. A wrong file is refused in one line and
+    changes nothing.
     """
     from imharness.components.inputs.importing import import_asset, import_data
     from imharness.contracts.assets import Asset
@@ -194,7 +196,7 @@ def import_files(name: str, files: Sequence[Path]) -> None:
     found = _named(_known(None), name)
     if isinstance(found.what, Asset):
         if len(files) != 1:
-            raise UsageError(f"{name} is one file; {len(files)} were given.")
+            raise UsageError(f"{name} is one file, but {len(files)} were given.")
         place, digest = import_asset(found.what, files[0], lambda: _check(found))
         console.say(f"{place}\nsha256 {digest}")
         return
@@ -205,7 +207,7 @@ def import_files(name: str, files: Sequence[Path]) -> None:
 @assets.command()
 @_folder
 def verify(assets: Path | None) -> None:
-    """Check the sha256 of every asset that is here; exit 1 when one is damaged."""
+    """Check the sha256 of every asset that is here; exit with 1 if one is damaged."""
     damaged = 0
     for found in _known(assets).values():
         error = found.gap

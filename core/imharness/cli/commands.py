@@ -1,6 +1,6 @@
-"""What packages that add a command use: find components, run a step by hand, add results of others.
+"""What packages that add a command use: they find components, run a step by hand, and add results of others.
 
-Plugins import the public modules cut by purpose; only what a command runs imports this one.
+The public door is `imharness.commands`, which imports this module only when a command runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def component(kind: str, name: str) -> Component:
 
 
 def find(kind: str, name: str) -> Component:
-    """Return one component that can be built here; raises `Unavailable` when something it needs is missing."""
+    """Return one component that can be built here; raises `Unavailable` if something that it needs is missing."""
     found = component(kind, name)
     found.require()
     return found
@@ -57,7 +57,7 @@ def every(kind: str) -> list[Component]:
 
 
 def query(address: str | Path, track: str) -> Query:
-    """Return the results of a track's latest run, with those that were imported; raises `StoreError` without any."""
+    """Return the results of a track's latest run, with imported ones; raises `StoreError` if there is no run."""
     store = Store(address)
     records = records_of(store, _latest(store, track))
     return ResultQuery(store, records, known_entries(store).facts(records))
@@ -73,14 +73,14 @@ def _latest(store: Store, track: str) -> Sweep:
 
 @dataclass(frozen=True)
 class Finished:
-    """One finished task: the labels of its components by role, and what it left behind."""
+    """A finished task: the labels of its components by role, and its output."""
 
     labels: Mapping[str, str]
     output: Output
 
 
 def finished(address: str | Path, track: str, step: str) -> Iterator[Finished]:
-    """Yield the tasks of one step in a track's latest run, sorted by label; raises `StoreError` without a run."""
+    """Yield the tasks of one step in a track's latest run, sorted by label; raises `StoreError` if there is no run."""
     store = Store(address)
     records = [r for r in records_of(store, _latest(store, track)) if r.spec.step == step and r.status == "done"]
     labelled = [({role: ref.label for role, ref in r.spec.components.items()}, r) for r in records]
@@ -89,13 +89,13 @@ def finished(address: str | Path, track: str, step: str) -> Iterator[Finished]:
 
 
 def build_site(address: str | Path, site: Path) -> None:
-    """Build the site by the installed package that writes it; a warning says what was left out."""
+    """Build the site with the installed package that writes it; warnings say what was left out."""
     for line in pages.build_site(address, site):
         console.warn(line)
 
 
 class _ByHand(TaskContext):
-    """A step's context whose needs are given, not read from a store."""
+    """A step's context whose needs are given instead of read from a store."""
 
     def __init__(self, cache: BuildCache, spec: TaskSpec, progress: Progress, needs: Mapping[str, Output]) -> None:
         super().__init__(cache, Shards(cache.store, digest(spec.identity())), spec, progress)
@@ -107,15 +107,27 @@ class _ByHand(TaskContext):
 
 
 def context(
-    components: Mapping[str, Component], *, options: Mapping[str, Option] | None = None,
-    needs: Mapping[str, Output] | None = None, limit: int | None = None, seed: int = 0, device: str = "auto",
-    batch_size: int = 16, progress: Progress = lambda done, total: None,
-) -> StepContext:  # fmt: skip
-    """Return what a step of a track gets, for components by role; nothing is stored."""
+    components: Mapping[str, Component],
+    *,
+    options: Mapping[str, Option] | None = None,
+    needs: Mapping[str, Output] | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    batch_size: int = 16,
+    progress: Progress = lambda done, total: None,
+) -> StepContext:
+    """Return the context of a track's step for components by role; nothing is stored."""
     spec = TaskSpec(
-        track="", step="", version="", components={role: component.ref() for role, component in components.items()},
-        options=dict(options or {}), limit=limit, seed=seed, needs={},
-    )  # fmt: skip
+        track="",
+        step="",
+        version="",
+        components={role: component.ref() for role, component in components.items()},
+        options=dict(options or {}),
+        limit=limit,
+        seed=seed,
+        needs={},
+    )
     cache = BuildCache(installed(), Store(Path()), place(device), batch_size)
     return _ByHand(cache, spec, progress, needs or {})
 
@@ -123,21 +135,36 @@ def context(
 def add_external(
     address: str | Path, track_name: str, rows: Mapping[str, npt.NDArray[Any] | list[Any]], name: str
 ) -> Board:
-    """Add rows that someone else measured to a track, under a name that a later import replaces; return the tables."""
+    """Add rows that someone else measured to a track; return its tables. A later import of this name replaces them."""
     store, track = Store(address), installed().track(track_name)
     store.prepare()
     spec = TaskSpec(
-        track=track.info.id, step=EXTERNAL, version="1", components={}, options={"file": name}, limit=None, seed=0,
+        track=track.info.id,
+        step=EXTERNAL,
+        version="1",
+        components={},
+        options={"file": name},
+        limit=None,
+        seed=0,
         needs={},
-    )  # fmt: skip
+    )
     now = datetime.now(UTC).isoformat(timespec="seconds")
     key = digest([spec.identity(), {column: [str(v) for v in values] for column, values in rows.items()}])
     record = TaskRecord(key=key, spec=spec, status="done", started=now, seconds=0.0, device="external", versions={})
     store.commit(record, rows, {})
     empty = Sweep(
-        track=track.info.id, title=track.title, measures=track.measures, profile="none", run_configuration="none",
-        seed=0, limit=None, command="", finished=now, cells={}, missing=(),
-    )  # fmt: skip
+        track=track.info.id,
+        title=track.title,
+        measures=track.measures,
+        profile="none",
+        run_configuration="none",
+        seed=0,
+        limit=None,
+        command="",
+        finished=now,
+        cells={},
+        missing=(),
+    )
     with store.alone():
         old = store.sweep(track.info.id, EXTERNAL)
         cells = {**(old.cells if old else {}), f"external file={name}": key}
@@ -146,6 +173,16 @@ def add_external(
 
 
 __all__ = [
-    "Finished", "add_assets", "add_external", "build_site", "component", "console", "context", "every", "find",
-    "finished", "place", "query",
-]  # fmt: skip
+    "Finished",
+    "add_assets",
+    "add_external",
+    "build_site",
+    "component",
+    "console",
+    "context",
+    "every",
+    "find",
+    "finished",
+    "place",
+    "query",
+]

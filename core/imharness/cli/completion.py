@@ -1,4 +1,4 @@
-"""`harness completion`: what a shell needs to complete commands, options and names of components, without torch."""
+"""`harness completion`: lets a shell complete commands, options and names of components, without loading torch."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from imharness.errors import HarnessError
 from imharness.results.labels import id_of
 
 VARIABLE = "_HARNESS_COMPLETE"
-"""What the shell sets when it asks for completions."""
+"""The environment variable that the shell sets when it asks for completions."""
 SHELLS = ("bash", "zsh", "fish")
 
 
 class ComponentName(StringParamType):
-    """The name of a component of a kind, of any without one; completed from the list that an earlier command kept.
+    """The name of a component of `kind`, or of any kind; completed from the list that an earlier command kept.
 
-    `files`: the name of a file may stand there, too.
+    `files` says that the name of a file is possible, too.
     """
 
     def __init__(self, kind: str = "", *, files: bool = False) -> None:
         self._kind, self._files = kind, files
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return methods that begin so, each once, or ids with their owner, once one is begun."""
+        """Return the methods that begin like the text, each once, or ids with their owner if it has a slash."""
         from imharness.cli.index import kept
 
         found = dict[str, CompletionItem]()
@@ -43,7 +43,7 @@ class ComponentName(StringParamType):
 
 
 def with_names(command: click.Command) -> click.Command:
-    """Have the options of a command, and of those below it, that are called like a kind of component complete names."""
+    """Let options named after a kind of component complete names, in this command and those below it; return it."""
     for param in command.params:
         kinds = {option.removeprefix("--") for option in param.opts}
         if kinds & set(KINDS):
@@ -72,7 +72,7 @@ def completion(shell: str) -> None:
     from imharness.cli.index import index
 
     with suppress(HarnessError):
-        index()  # keeps the list that names are completed from
+        index()  # this keeps the list that names are completed from
     made = get_completion_class(shell)
     assert made is not None
     click.echo(made(cli, {}, "harness", VARIABLE).source())

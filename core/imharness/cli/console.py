@@ -1,6 +1,6 @@
-"""The one module that prints: rich tables and progress for people, JSON for machines.
+"""The only module that prints: tables and progress for people, JSON for machines.
 
-What a terminal would interpret is taken out of all texts, wherever they come from.
+Characters that a terminal would interpret are removed from all texts, wherever they come from.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from rich.table import Table
 from imharness.reading.text import stripped
 
 PIPED_WIDTH = 200
-"""Columns of a table that goes to a file or another program, unless COLUMNS says otherwise."""
+"""The width of tables that go to a file or another program, in characters, unless COLUMNS says otherwise."""
 
 PROGRESS = ("auto", "bar", "plain", "json", "none")
 LINE_EVERY_S = 30.0
-"""How often a log gets a line of progress, s."""
+"""Seconds between two lines of progress in a log."""
 
 _piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
 out = Console(highlight=False, width=PIPED_WIDTH if _piped else None)
@@ -60,7 +60,7 @@ def emit(facts: object) -> None:
 
 
 def emit_each(facts: Iterable[object]) -> None:
-    """Print facts as one JSON list, each as soon as it is known."""
+    """Print facts as one JSON list, each fact as soon as it is known."""
     between = "["
     for fact in facts:
         out.file.write(f"{between}\n{stripped(json.dumps(fact, indent=2, ensure_ascii=False, default=str))}")
@@ -79,7 +79,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
 
 
 def listing(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table: drawn on a terminal, elsewhere plain lines in columns, for other programs."""
+    """Print a table: with borders on a terminal, and elsewhere as plain lines in columns, for other programs."""
     if out.is_terminal:
         table(title, columns, rows)
         return
@@ -95,9 +95,9 @@ def note(text: str) -> None:
 
 
 def progress_form(wanted: str, *, quiet: bool = False) -> str:
-    """Return how progress is shown, one of `PROGRESS`: "auto" is a bar on a terminal, and lines in a log.
+    """Return how to show progress, as one of `PROGRESS`: "auto" becomes a bar on a terminal and lines in a log.
 
-    `quiet`: nothing unless something else than "auto" is wanted.
+    If `quiet`, "auto" becomes "none".
     """
     if wanted != "auto":
         return wanted
@@ -105,13 +105,13 @@ def progress_form(wanted: str, *, quiet: bool = False) -> str:
 
 
 def bars(*columns: ProgressColumn) -> Progress:
-    """Return rows of progress on the error stream: a description, a bar, done and total, then these columns."""
+    """Return rows of progress for the error stream: a description, a bar, done and total, then these columns."""
     return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *columns, console=err)
 
 
 @contextmanager
 def progress(title: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
-    """Show progress on the error stream while the block runs; call the value with (done, total).
+    """Show progress on the error stream while the block runs; yields a function to call with (done, total).
 
     A terminal shows a bar with an estimate; a log gets a line every `LINE_EVERY_S` seconds.
     """
@@ -129,7 +129,7 @@ def progress(title: str, *, shown: bool = True) -> Iterator[Callable[[int, int],
 
 @contextmanager
 def _lines(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Print every now and then how far the block is, also while it does not say so itself."""
+    """Print regularly how far the block is, even while it does not report progress itself."""
     start, over, state = time.monotonic(), threading.Event(), [""]
 
     def say_so() -> None:

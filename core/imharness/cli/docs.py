@@ -1,4 +1,4 @@
-"""`harness docs`: open the pages of the documentation that were built on this machine."""
+"""`harness docs`: open the documentation that was built on this machine."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def docs(no_browser: bool) -> None:
 
 
 def _checkout() -> list[Path]:
-    """Return the copy of the repository that this code runs from, if it is one."""
+    """Return the copy of the repository that this code runs from, if there is one."""
     folder = Path(__file__).resolve().parents[2]
     return [folder] if (folder / "docs" / "conf.py").is_file() else []

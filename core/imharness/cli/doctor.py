@@ -1,4 +1,4 @@
-"""`harness doctor`: is this machine ready."""
+"""`harness doctor`: is this machine ready?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from imharness.errors import Unavailable
 @click.command()
 @json_option()
 def doctor(as_json: bool) -> None:
-    """Show versions, devices, free disk, plugins that do not load and assets that are missing."""
+    """Show versions, devices, free disk space, plugins that do not load and assets that are missing."""
     import torch
 
     from imharness.components.loading import LoadFailure, load_plugins

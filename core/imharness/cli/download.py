@@ -1,4 +1,4 @@
-"""Downloads of assets, in several goes if need be."""
+"""Downloads assets, in several attempts if necessary."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from imharness.errors import HarnessError
 
 CHUNK = 1 << 20
 PAUSE_S = 1.0
-"""Between a connection that broke off and the next one."""
+"""Seconds between a connection that broke and the next one."""
 NOTHING_LEFT = 416
-"""What a server answers when it is asked for what comes after the end of a file."""
+"""The status with which a server answers a request for bytes after the end of a file."""
 
 
 def download(asset: Asset, progress: Callable[[int, int], None]) -> Path:
-    """Fetch an asset into the cache, going on where an earlier try broke off; return the verified file.
+    """Download an asset into the cache, continuing an earlier attempt; return the verified file.
 
-    A connection that breaks off is opened again as long as each brings more bytes. Raises `HarnessError` when one
-    brings none, and when the file is not the published one.
+    A connection that breaks is opened again as long as each one brings more bytes. Raises `HarnessError` if one brings
+    none, or if the file is not the published one.
     """
     final = cache_folder() / asset.file
     if not asset.address:
-        raise HarnessError(f"{asset.name} cannot be fetched by itself; put it at {final}, from {asset.source}")
+        raise HarnessError(f"{asset.name} has no address; get it from {asset.source} and put it at {final}")
     part = final.with_name(final.name + ".part")
     part.parent.mkdir(parents=True, exist_ok=True)
     while not asset.size or _length(part) < asset.size:
@@ -38,7 +38,7 @@ def download(asset: Asset, progress: Callable[[int, int], None]) -> Path:
             break
         if _length(part) <= before:
             raise HarnessError(
-                f"download of {asset.name} from {asset.address} broke off: {broke}; run the command again to go on"
+                f"download of {asset.name} from {asset.address} broke off: {broke}; run the command again to continue"
             )
         time.sleep(PAUSE_S)
     with part.open("rb") as file:
@@ -58,7 +58,7 @@ def _length(part: Path) -> int:
 
 
 def _fetch(asset: Asset, part: Path, have: int, progress: Callable[[int, int], None]) -> str | None:
-    """Add to a part of a file what one connection brings; return why it broke off, or None at the end of the file."""
+    """Append what one connection brings to a part of a file; return why it broke, or None at the end of the file."""
     request = urllib.request.Request(asset.address)
     if have:
         request.add_header("Range", f"bytes={have}-")
@@ -83,5 +83,5 @@ def _fetch(asset: Asset, part: Path, have: int, progress: Callable[[int, int], N
 
 
 def _begins_at(answer: http.client.HTTPResponse, have: int) -> bool:
-    """Say whether a part of a file goes on where it was asked to."""
+    """Return whether the answer starts at the byte that was requested."""
     return answer.headers.get("Content-Range", f"bytes {have}-").startswith(f"bytes {have}-")

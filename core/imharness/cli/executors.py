@@ -1,7 +1,7 @@
 """Options of executors: a package declares them as a model, and the commands that compute take them as flags.
 
-The model is the attribute `settings` of what the executor's entry point names. Each field becomes an option of its
-name, with its description. A field that is called as an option of the command gets what was given for that one.
+The model is the attribute `settings` of the object that the executor's entry point names. Each field becomes an option
+with the field's name and description. A field with the name of an option of the command gets the value of that option.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ExecutorOption(click.Option):
 
 
 def models() -> dict[str, type[BaseModel]]:
-    """Return the settings of the installed executors by name; what does not load is named and left out."""
+    """Return name -> settings of the installed executors; those that do not load are reported and left out."""
     found: dict[str, type[BaseModel]] = {}
     for name in executor_names():
         try:
@@ -37,7 +37,7 @@ def models() -> dict[str, type[BaseModel]]:
 
 
 def executor_options(command: click.Command) -> click.Command:
-    """Add the options of all executors to a command that has ``--executor``, behind that one."""
+    """Add the options of all executors to a command after its option ``--executor``, and return the command."""
     place = 1 + next(i for i, option in enumerate(command.params) if option.name == "executor")
     for executor, model in models().items():
         taken = {option.name for option in command.params}
@@ -56,9 +56,9 @@ def executor_options(command: click.Command) -> click.Command:
 
 
 def executor_settings(context: click.Context) -> dict[str, Any]:
-    """Return what a command was given for its executor's settings, validated.
+    """Return the validated settings that a command was given for its executor.
 
-    Raises `UsageError` for a value that is not valid, and for an option of another executor.
+    Raises `UsageError` for an invalid value, and for an option of another executor.
     """
     given = {
         name: value

@@ -25,7 +25,7 @@ SUFFIXES = {
 ROWS = {"csv": "(FORMAT csv, HEADER)", "json": "(FORMAT json, ARRAY true)", "parquet": "(FORMAT parquet)"}
 BINARY = ("parquet", "xlsx")
 SINGLE = ("csv", "parquet")
-"""Formats whose files hold one table each."""
+"""The formats whose files hold only one table."""
 
 
 @click.command()
@@ -48,24 +48,33 @@ SINGLE = ("csv", "parquet")
 @click.option("--caption", metavar="TEXT", help="Caption. Default: that of each table.")
 @click.option("--rows", is_flag=True, help="Write all rows behind the tables, one file per track and step.")
 @click.option(
-    "--to", "target", type=click.Path(path_type=Path), metavar="FILE|FOLDER",
-    help="Where to write; a folder gets a file for each table. Default: print, and `export/` for rows.",
-)  # fmt: skip
+    "--to",
+    "target",
+    type=click.Path(path_type=Path),
+    metavar="FILE|FOLDER",
+    help="Where to write; a folder gets a file for each table. Default: print tables, write rows to `export/`.",
+)
 def export(
-    address: str, form: str, tracks: Sequence[str], tables: Sequence[str], columns: Sequence[str], caption: str | None,
-    rows: bool, target: Path | None,
-) -> None:  # fmt: skip
+    address: str,
+    form: str,
+    tracks: Sequence[str],
+    tables: Sequence[str],
+    columns: Sequence[str],
+    caption: str | None,
+    rows: bool,
+    target: Path | None,
+) -> None:
     """Write tables with their intervals, marks and notes, ready to paste; or all rows.
 
-    LaTeX needs the package booktabs, `xlsx` the extra of this name. A table that does not fit a page gets smaller
-    print, or comes in several parts.
+    LaTeX needs the package booktabs, and `xlsx` the extra of this name. A table that does not fit a page is printed
+    smaller or in several parts.
     """
     from imharness.cli.stores import existing
 
     store = existing(address)
     if rows:
         if tables or columns or caption:
-            raise UsageError("--rows writes no tables; leave --table, --columns and --caption away.")
+            raise UsageError("--rows does not write tables; leave out --table, --columns and --caption.")
         _export_rows(store, form, tracks, target or Path("export"))
         return
     sheets = _sheets(_boards(store, tracks), tables, columns, caption)
@@ -77,9 +86,9 @@ def export(
         return
     if len(sheets) > 1 and form in SINGLE:
         known = ", ".join(f"{sheet.track} {sheet.id}" for sheet in sheets)
-        raise UsageError(f"a file of {form} holds one table: choose with --track and --table, or --to FOLDER: {known}.")
+        raise UsageError(f"a {form} file holds one table: choose with --track and --table, or --to FOLDER: {known}.")
     if target is None and form in BINARY:
-        raise UsageError(f"{form} is nothing to print; say where with --to FILE.{SUFFIXES[form]}.")
+        raise UsageError(f"{form} cannot be printed; say where to write it with --to FILE.{SUFFIXES[form]}.")
     content = _content(form, sheets)
     if target is None:
         click.echo(content.decode(), nl=False)
@@ -88,7 +97,7 @@ def export(
 
 
 def chosen_tracks(wanted: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return tracks of a store by id, or by id without owner, all without any; raises `UsageError` for others."""
+    """Return the ids of tracks in a store, given with or without owner, or all; raises `UsageError` for other names."""
     by_name = {id.rpartition("/")[2]: id for id in known} | {id: id for id in known}
     for name in wanted:
         if name not in by_name:
@@ -104,14 +113,12 @@ def _boards(store: Store, tracks: Sequence[str]) -> list[Board]:
     return boards
 
 
-def _sheets(
-    boards: Sequence[Board], tables: Sequence[str], columns: Sequence[str], caption: str | None
-) -> list[Sheet]:  # fmt: skip
+def _sheets(boards: Sequence[Board], tables: Sequence[str], columns: Sequence[str], caption: str | None) -> list[Sheet]:
     from imharness.exports import chosen_tables, sheet_of
 
     chosen = chosen_tables(boards, tables)
     if caption and len(chosen) > 1:
-        raise UsageError(f"--caption is for one table, and these are {len(chosen)}: choose with --track and --table.")
+        raise UsageError(f"--caption is for one table, but there are {len(chosen)}: choose with --track and --table.")
     return [sheet_of(table, board, columns=columns, caption=caption or "") for board, table in chosen]
 
 
@@ -135,7 +142,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _export_rows(store: Store, form: str, tracks: Sequence[str], folder: Path) -> None:
-    """Write one file per track and step, with the task's components and options beside each row."""
+    """Write one file per track and step; each row also has the components and options of its task."""
     from imharness.results.query import ResultQuery
 
     if form not in ROWS:

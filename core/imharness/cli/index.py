@@ -1,8 +1,8 @@
-"""The list of components, kept between commands: importing every plugin, and torch with it, takes seconds.
+"""The list of components, which is kept between commands because importing every plugin, and torch, takes seconds.
 
-The list is kept under a digest of everything that it follows from: what is installed, and the name, size and time of
-change of each file of a plugin package and of the harness. Where a plugin was left out nothing is kept, since the
-reason may lie elsewhere.
+The list is kept under a digest of everything that it depends on: what is installed, and the name, size and time of
+change of each file of a plugin package and of the harness. If a plugin was left out, nothing is kept, because the cause
+may be something else.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from imharness.components.loading import COMPONENTS, points_of
 
 MOST_BYTES = 8 << 20
 KEPT = 8
-"""Lists of so many environments are kept."""
+"""The number of environments whose lists are kept."""
 INSTALLED = (".dist-info", ".egg-info", ".egg-link", ".pth")
 
 
 class Listed(BaseModel):
-    """A component as a list shows it."""
+    """A component as `harness plugins list` shows it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -58,7 +58,7 @@ class Index(BaseModel):
 
 
 def index() -> Index:
-    """Return the components of this environment, from the file where nothing has changed since it was written."""
+    """Return the components of this environment, from the kept list if nothing has changed since."""
     path = cache_folder() / f"{_digest()}.json"
     with suppress(OSError, ValidationError):
         if path.stat().st_size <= MOST_BYTES:
@@ -70,7 +70,7 @@ def index() -> Index:
 
 
 def kept() -> tuple[Listed, ...]:
-    """Return the components of the list that was kept for this environment, else of the newest one; never imports."""
+    """Return the components of the list kept for this environment, or else of the newest one; imports no plugin."""
     folder = cache_folder()
     with suppress(OSError):
         newest = sorted(folder.glob("*.json"), key=lambda file: -file.stat().st_mtime_ns)
@@ -82,7 +82,7 @@ def kept() -> tuple[Listed, ...]:
 
 
 def cache_folder() -> Path:
-    """Return the folder that the list is kept in; it may be deleted at any time."""
+    """Return the folder in which lists are kept; it may be deleted at any time."""
     return Path(platformdirs.user_cache_dir("image-privacy-harness")) / "components"
 
 
@@ -92,17 +92,20 @@ def _imported() -> Index:
     registry = installed()
     components = [
         Listed(
-            kind=entry.component.kind, label=entry.component.label, summary=entry.component.summary,
-            distribution=entry.provenance.distribution, plugin=entry.plugin,
+            kind=entry.component.kind,
+            label=entry.component.label,
+            summary=entry.component.summary,
+            distribution=entry.provenance.distribution,
+            plugin=entry.plugin,
         )
         for entry in registry.entries.values()
-    ]  # fmt: skip
+    ]
     left_out = [LeftOut(name=failure.name, reason=failure.reason) for failure in registry.failures]
     return Index(components=tuple(components), left_out=tuple(left_out))
 
 
 def _keep(path: Path, found: Index) -> None:
-    """Write the list whole, and drop the oldest ones; where that cannot be, the next command imports again."""
+    """Write the list completely, and remove the oldest lists; if that fails, the next command imports again."""
     temporary = path.with_suffix(f".{os.getpid()}")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,7 +124,7 @@ def _digest() -> str:
 
 
 def _package(value: str) -> Iterator[Path]:
-    """Yield the folder, or the file, of the package that an entry point names, without importing it."""
+    """Yield the folders, or the file, of the package that an entry point names, without importing it."""
     with suppress(ImportError, ValueError):
         spec = importlib.util.find_spec(value.partition(":")[0].partition(".")[0])
         if spec is not None:
@@ -133,7 +136,7 @@ def _harness() -> list[Path]:
 
 
 def _files(place: Path) -> Iterator[tuple[str, int, int]]:
-    """Yield name, size and time of change of each file; byte code follows from the others."""
+    """Yield name, size and time of change of each file, except byte code."""
     with suppress(OSError):
         if place.is_file():
             found = place.stat()

@@ -10,15 +10,15 @@ from imharness.results.tasks import TaskRecord
 
 
 def name_of(label: str) -> str:
-    """Return a label, alone or behind ``role=``, without the owner of the first-party components."""
+    """Return a label, alone or after ``role=``, without the owner of first-party components."""
     return label.removeprefix("harness/").replace("=harness/", "=", 1)
 
 
 @dataclass
 class Filter:
-    """Takes the tasks of a track, of a step, with certain components, or with a status; None and () take all.
+    """Selects tasks by track, step, components and status; None and () select all.
 
-    It remembers the names that it met, so that `check` can tell a wrong one from one that has no such task.
+    It remembers the names that it met, so that `check` can tell an unknown name from one without matching tasks.
     """
 
     track: str | None
@@ -47,7 +47,7 @@ class Filter:
         return wanted
 
     def check(self) -> None:
-        """Raise `UsageError` where nothing was taken because a name is none that any task has."""
+        """Raise `UsageError` if nothing was selected because no task has a name that was given."""
         if self._took:
             return
         track = (self.track or "").rpartition("/")[2]

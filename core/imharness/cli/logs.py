@@ -1,4 +1,4 @@
-"""One task of a store by the first digits of its key: its record, its log, and whether it is being computed."""
+"""Finds one task of a store by the first digits of its key: its record, its log, and whether it is being computed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from imharness.running.views import short
 
 @dataclass(frozen=True)
 class Found:
-    """What a store knows of a task. `log` is of its last try, `running` where it is being computed now."""
+    """What a store knows about a task. `log` is from its last attempt; `running` is set while it is being computed."""
 
     key: str
     record: TaskRecord | None
@@ -29,7 +29,7 @@ class Found:
 def found_task(store: Store, start: str) -> Found:
     """Return the task whose key begins with these digits; raises `UsageError` unless there is exactly one.
 
-    A damaged log counts as none.
+    A damaged log is ignored.
     """
     now = datetime.now(UTC)
     going = [run for run in run_states(store) if run.state == "running" and run.silent_s(now) < SILENT_S]
@@ -43,12 +43,12 @@ def found_task(store: Store, start: str) -> Found:
     with suppress(DamagedError):
         log = log_of(store, key)
     if record is not None and log is not None and log.updated < record.started:
-        log = None  # of an earlier try; the last one said nothing
+        log = None  # it is from an earlier attempt; the last one printed nothing
     return Found(key, record, log, busy.get(key))
 
 
 def log_lines(found: Found) -> Iterator[str]:
-    """Yield in lines where a task is being computed, and its log."""
+    """Yield lines that say where a task is being computed, and the lines of its log."""
     if found.running is not None:
         run, own = found.running
         yield f"{found.key}: running for {duration(own.seconds)} in the run of {run.host}, process {run.pid}"
@@ -58,6 +58,6 @@ def log_lines(found: Found) -> Iterator[str]:
     if found.log is None:
         return
     newer = found.record is not None and found.log.started > found.record.started
-    what = "log of a later try, which has no result" if newer else "log"
+    what = "log of a later attempt, which has no result" if newer else "log"
     yield f"{what}, {found.log.host}, process {found.log.pid}, {found.log.started} to {found.log.updated}:"
     yield from found.log.text.rstrip("\n").split("\n")

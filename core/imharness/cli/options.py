@@ -1,4 +1,4 @@
-"""Options that several commands have, groups that tell what is in them, and numbers that users give."""
+"""Options that several commands share, groups that describe their commands, and types of values."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ DEVICES = "auto|cpu|cuda|cuda:N"
 
 
 class Group(click.Group):
-    """A group whose help tells each command's first sentence whole, and that answers a wrong name by the nearest."""
+    """A group whose help shows the full first sentence of each command, and which suggests a name for a wrong one."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands with what they do, over several lines where one is too short."""
+        """Write the commands and what they do, over several lines if necessary."""
         named = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         rows = [(name, _sentence(command)) for name, command in named if command is not None and not command.hidden]
         if rows:
@@ -29,7 +29,7 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return name, command and words that are left; raises `click.UsageError`."""
+        """Return name, command and the remaining words; raises `click.UsageError` for an unknown command."""
         known = self.list_commands(ctx)
         if args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(f"No such command {args[0]!r}.{did_you_mean(args[0], known)}", ctx)
@@ -37,7 +37,7 @@ class Group(click.Group):
 
 
 class Choice(click.Choice):  # type: ignore[type-arg]  # click 8.1 has no type argument
-    """One of a few words; a wrong one is answered by the nearest."""
+    """One of a few words; the nearest one is suggested for a wrong one."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the word; raises `click.BadParameter`."""
@@ -48,7 +48,7 @@ class Choice(click.Choice):  # type: ignore[type-arg]  # click 8.1 has no type a
 
 
 class Share(click.FloatRange):
-    """A number from 0 to 1; "nan", which is neither below nor above a bound, is refused."""
+    """A number from 0 to 1; "nan" is refused, although it is neither below nor above a bound."""
 
     def __init__(self) -> None:
         super().__init__(0, 1)
@@ -62,7 +62,7 @@ class Share(click.FloatRange):
 
 
 class Seed(click.IntRange):
-    """A seed: a whole number from 0 to the largest that fits into 64 bits with a sign."""
+    """A seed: a whole number from 0 to the largest signed one of 64 bits."""
 
     name = "seed"
 
@@ -78,61 +78,84 @@ class Seed(click.IntRange):
 
 
 def seed_option(of: str = "all randomness", default: int | None = 0) -> Callable[[Command], Command]:
-    """Return the option ``--seed``, a whole number from 0; without a default, one is drawn anew each time."""
-    drawn = "" if default is not None else " Default: drawn anew each time, and told."
+    """Return the option ``--seed``, a whole number from 0; without a default, a new one is drawn each time."""
+    drawn = "" if default is not None else " Default: a new one is drawn each time, and shown."
     return click.option(
-        "--seed", type=Seed(), default=default, show_default=default is not None, metavar="N",
+        "--seed",
+        type=Seed(),
+        default=default,
+        show_default=default is not None,
+        metavar="N",
         help=f"Seed of {of}.{drawn}",
-    )  # fmt: skip
+    )
 
 
 def store_option(name: str = "store") -> Callable[[Command], Command]:
-    """Return the option ``--store``, whose value, the address of a store, goes to the parameter `name`."""
+    """Return the option ``--store``, the address of a store, which goes to the parameter `name`."""
     return click.option(
-        "--store", name, default="store", show_default=True, metavar="FOLDER|s3://BUCKET/PATH|gs://BUCKET/PATH",
+        "--store",
+        name,
+        default="store",
+        show_default=True,
+        metavar="FOLDER|s3://BUCKET/PATH|gs://BUCKET/PATH",
         help="Store of the results.",
-    )  # fmt: skip
+    )
 
 
 def log_option() -> Callable[[Command], Command]:
     """Return the option ``--log-to``, whose values go to the parameter `log_to`."""
     return click.option(
-        "--log-to", multiple=True, metavar="mlflow:URI|wandb:PROJECT|tensorboard:FOLDER",
+        "--log-to",
+        multiple=True,
+        metavar="mlflow:URI|wandb:PROJECT|tensorboard:FOLDER",
         help="Send the tables there, too; may be given several times.",
-    )  # fmt: skip
+    )
 
 
 def site_option(name: str = "site_dir") -> Callable[[Command], Command]:
-    """Return the option ``--site``, whose value, a folder, goes to the parameter `name`."""
+    """Return the option ``--site``, a folder, which goes to the parameter `name`."""
     return click.option(
-        "--site", name, type=click.Path(path_type=Path), default="site", show_default=True, metavar="FOLDER",
+        "--site",
+        name,
+        type=click.Path(path_type=Path),
+        default="site",
+        show_default=True,
+        metavar="FOLDER",
         help="Folder of the leaderboard's pages.",
-    )  # fmt: skip
+    )
 
 
 def assets_option(what: str = "weights and data") -> Callable[[Command], Command]:
-    """Return the option ``--assets``: a folder that must be there."""
+    """Return the option ``--assets``, a folder that must exist."""
     return click.option(
-        "--assets", type=click.Path(path_type=Path, exists=True), metavar="FOLDER",
-        help=f"Look for {what} here first.",
-    )  # fmt: skip
+        "--assets",
+        type=click.Path(path_type=Path, exists=True),
+        metavar="FOLDER",
+        help=f"Look for {what} in this folder first.",
+    )
 
 
 def device_option(name: str = "device", *, multiple: bool = False) -> Callable[[Command], Command]:
-    """Return the option ``--device``, whose value, or values, go to the parameter `name`."""
+    """Return the option ``--device``, whose value or values go to the parameter `name`."""
     return click.option(
-        "--device", name, default=["auto"] if multiple else "auto", show_default=True, metavar=DEVICES,
+        "--device",
+        name,
+        default=["auto"] if multiple else "auto",
+        show_default=True,
+        metavar=DEVICES,
         multiple=multiple,
-        help=f"Where to compute; auto takes a GPU where there is one{'; may be given several times' * multiple}.",
-    )  # fmt: skip
+        help=f"Where to compute; auto uses a GPU if there is one{'; may be given several times' * multiple}.",
+    )
 
 
 def limit_option() -> Callable[[Command], Command]:
-    """Return the option ``--limit``: a number of images, or None."""
+    """Return the option ``--limit``, a number of images or None."""
     return click.option(
-        "--limit", type=click.IntRange(1), metavar="N",
+        "--limit",
+        type=click.IntRange(1),
+        metavar="N",
         help="Use only the first N images of each data set. Default: all.",
-    )  # fmt: skip
+    )
 
 
 def json_option(more: str = "") -> Callable[[Command], Command]:
@@ -141,5 +164,5 @@ def json_option(more: str = "") -> Callable[[Command], Command]:
 
 
 def _sentence(command: click.Command) -> str:
-    """Return the first sentence of what a command says of itself."""
+    """Return the first sentence of a command's help."""
     return command.get_short_help_str(limit=10_000)

@@ -1,4 +1,4 @@
-"""What `harness run --dry-run` says of a run that this machine lacks something for: its size, and what is to be got."""
+"""What `harness run --dry-run` shows if something is missing on this machine: the size of the run, and what to get."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from imharness.running.schedule.outlook import ASSUMED, Outlook, outlook, waitin
 
 
 def outlook_facts(graphs: Sequence[Graph]) -> dict[str, Any]:
-    """Return the facts about graphs that were planned as if everything were on this machine."""
+    """Return facts about graphs that were planned as if everything were on this machine."""
     return {
         "rate": ASSUMED,
         "tracks": [_track(outlook(graph)) for graph in graphs],
@@ -23,15 +23,15 @@ def outlook_facts(graphs: Sequence[Graph]) -> dict[str, Any]:
 
 
 def say_outlook(facts: dict[str, Any]) -> None:
-    """Print the facts as tables, unless no size is known before the data are read, as of those that ship."""
+    """Print the facts as tables, unless no size is known before the data are read, as for data that ship."""
     if not any(own["counted"] for own in facts["tracks"]):
         return
     rows = [
         (own["track"], f"{own['cells']:,}", _of(own, "rows", "{:,}"), _of(own, "gpu_hours", "{:,.1f} h"))
         for own in facts["tracks"]
     ]
-    console.table("With everything at hand", ["track", "cells", "rows", "GPU"], rows)
-    console.say(f"GPU: hours of one that computes {facts['rate']}")
+    console.table("If nothing were missing", ["track", "cells", "rows", "GPU"], rows)
+    console.say(f"GPU: hours on one that computes {facts['rate']}")
     fetched = [own for own in facts["inputs"] if own["downloads"]]
     by_hand = [own for own in facts["inputs"] if not own["downloads"]]
     if fetched:
@@ -58,13 +58,17 @@ def _of(own: dict[str, Any], name: str, form: str) -> str:
 
 def _track(found: Outlook) -> dict[str, Any]:
     return {
-        "track": found.track, "cells": found.cells, "counted": found.counted, "rows": found.rows,
-        "operations": found.operations, "gpu_hours": found.hours,
-    }  # fmt: skip
+        "track": found.track,
+        "cells": found.cells,
+        "counted": found.counted,
+        "rows": found.rows,
+        "operations": found.operations,
+        "gpu_hours": found.hours,
+    }
 
 
 def _inputs(graphs: Sequence[Graph]) -> list[dict[str, Any]]:
-    """Return what is not on this machine, and how many cells wait for it."""
+    """Return what is missing on this machine, and how many cells wait for it."""
     components = [component for graph in graphs for component in graph.components.values()]
     missing = [found for found in inputs_of(components).values() if found.gap is not None]
     waiting = [waiting_for(graph, [found.users for found in missing]) for graph in graphs]
@@ -73,12 +77,18 @@ def _inputs(graphs: Sequence[Graph]) -> list[dict[str, Any]]:
 
 
 def _input(found: Input, cells: int) -> dict[str, Any]:
-    return {"name": found.name, "downloads": found.downloads, "bytes": found.size, "cells": cells, "how": found.steps,
-            "licence": found.what.licence}  # fmt: skip
+    return {
+        "name": found.name,
+        "downloads": found.downloads,
+        "bytes": found.size,
+        "cells": cells,
+        "how": found.steps,
+        "licence": found.what.licence,
+    }
 
 
 def _to_train(graphs: Sequence[Graph]) -> list[str]:
-    """Return the commands that make weights which nobody published."""
+    """Return the commands that train weights which nobody published."""
     found = dict[str, None]()
     for graph in graphs:
         for component in graph.components.values():

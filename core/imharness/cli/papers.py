@@ -27,7 +27,7 @@ def papers() -> None:
 @papers.command("list")
 @_json
 def list_tables(as_json: bool) -> None:
-    """List the published tables, with those that are not transcribed and why."""
+    """List the published tables, including those that are not transcribed, with the reason."""
     from imharness.papers.facts import table_facts
     from imharness.papers.published import published_tables
 
@@ -78,9 +78,9 @@ def show(name: str, as_json: bool) -> None:
 @store_option("address")
 @_json
 def compare(name: str | None, address: str, as_json: bool) -> None:
-    """Compare a table with the numbers in a store; without TABLE, say the verdict on each.
+    """Compare a published table with the numbers in a store; without TABLE, show the verdict on each table.
 
-    The numbers are those of the tables in the store; `harness results rank` makes these again.
+    The numbers come from the tables in the store; `harness results rank` makes these again.
     """
     from imharness.papers.comparison import compare as beside
     from imharness.papers.facts import comparison_facts

@@ -1,4 +1,4 @@
-"""What `harness run --dry-run` says: what there is to do, and what it will cost."""
+"""What `harness run --dry-run` shows: what there is to do, and what it will cost."""
 
 from __future__ import annotations
 
@@ -18,12 +18,18 @@ from imharness.running.schedule.times import Times
 
 
 def dry_run_report(
-    graphs: Sequence[Graph], store: Store, times: Times, workers: int, as_json: bool,
-    whole: Callable[[], Sequence[Graph]], *, fresh: bool = False,
-) -> None:  # fmt: skip
-    """Say what would run, what it would cost, and what cannot run. `fresh`: all runs again.
+    graphs: Sequence[Graph],
+    store: Store,
+    times: Times,
+    workers: int,
+    as_json: bool,
+    whole: Callable[[], Sequence[Graph]],
+    *,
+    fresh: bool = False,
+) -> None:
+    """Show what would run, what it would cost, and what cannot run; if `fresh`, everything runs again.
 
-    `whole` plans as if nothing were missing; it is called where something is missing and its size can be told.
+    `whole` plans as if nothing were missing; it is called if something is missing and the size of it can be told.
     """
     facts, waiting = list[dict[str, Any]](), dict[str, Task]()
     costs = list[str]()
@@ -63,18 +69,23 @@ def _why_nothing(graphs: Sequence[Graph]) -> str:
     if any(graph.tasks for graph in graphs):
         return "nothing is left to compute"
     if any(graph.missing for graph in graphs):
-        return "nothing can be computed: all of it needs what is unavailable"
-    return "there is no cell with what was asked for"
+        return "nothing can be computed: every cell needs something that is unavailable"
+    return "there is no cell with all that was asked for"
 
 
 def _estimate(cost: Left | None, device: str, workers: int, size: float) -> dict[str, Any] | None:
     if cost is None:
         return None
     return {
-        "device": device, "cells": cost.cells, "cells_of_unknown_steps": cost.unknown, "at_least": cost.unknown > 0,
-        "device_hours": cost.seconds / 3600, "workers": workers, "hours": cost.wall_s(workers) / 3600,
+        "device": device,
+        "cells": cost.cells,
+        "cells_of_unknown_steps": cost.unknown,
+        "at_least": cost.unknown > 0,
+        "device_hours": cost.seconds / 3600,
+        "workers": workers,
+        "hours": cost.wall_s(workers) / 3600,
         "bytes": round(size),
-    }  # fmt: skip
+    }
 
 
 def _told(cost: Left | None, device: str, workers: int, size: float) -> str:

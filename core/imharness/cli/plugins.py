@@ -16,18 +16,18 @@ from imharness.errors import UsageError, unknown_name
 
 @click.group(cls=LazyGroup, prefix="plugins.")
 def plugins() -> None:
-    """List and describe components, start a package with a new one, check that one keeps its contract."""
+    """List and describe components, start a package with a new one, and check that one keeps its contract."""
 
 
 @plugins.command("list")
 @click.option("--kind", metavar="KIND", help=f"Only components of this kind: {', '.join(KINDS)}.")
 @json_option()
 def list_plugins(kind: str | None, as_json: bool) -> None:
-    """List every component, and every plugin that was left out with the reason."""
+    """List every component, and every plugin that was left out, with the reason."""
     from imharness.cli.index import index
 
     if kind is not None and kind not in KINDS:
-        raise UsageError(unknown_name(f"{kind!r} is no kind", kind, KINDS, "Kinds"))
+        raise UsageError(unknown_name(f"{kind!r} is not a kind of component", kind, KINDS, "Kinds"))
     found = index()
     listed = [component for component in found.components if kind in (None, component.kind)]
     if as_json:

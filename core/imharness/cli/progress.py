@@ -1,4 +1,4 @@
-"""How a run is shown while it goes on: bars for a terminal, lines for a log, JSON for machines."""
+"""How a run is shown while it is going on: bars on a terminal, lines in a log, JSON for machines."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from imharness.running.views import Nothing, View, short
 BAR_EVERY_S = 0.5
 NOTE_WIDTH = 60
 NAMED = 4
-"""So many of the cells that run are named in a line, those that have run longest."""
+"""A line names at most this many running cells, those that have run longest."""
 
 
 def view_of(form: str) -> View:
-    """Return what shows a run in one of the forms that `console.progress_form` returns."""
+    """Return the view that shows a run in one of the forms of `console.progress_form`."""
     views: dict[str, Callable[[], View]] = {"bar": Bars, "plain": Lines, "json": JsonLines, "none": Nothing}
     return views[form]()
 
 
 class Lines(Nothing):
-    """Prints a line now and then, and one at the end."""
+    """Prints a line regularly, and one at the end."""
 
     every_s = console.LINE_EVERY_S
 
@@ -36,7 +36,7 @@ class Lines(Nothing):
 
 
 class JsonLines(Nothing):
-    """Prints the state as one line of JSON now and then."""
+    """Prints the state as one line of JSON regularly."""
 
     every_s = console.LINE_EVERY_S
 
@@ -45,7 +45,7 @@ class JsonLines(Nothing):
 
 
 class Bars:
-    """Shows a bar for each track, with what runs, and one for all."""
+    """Shows a bar for each track, with its running cells, and one for all tracks."""
 
     every_s = BAR_EVERY_S
 
@@ -71,7 +71,7 @@ class Bars:
 
 
 def line_of(state: RunState) -> str:
-    """Return one line that says how far a run is, what it computes, what is left and what failed."""
+    """Return one line that says how far a run is, what is left, what failed and what it is computing."""
     tracks = ", ".join(f"{short(track)} {part.done:,}/{part.total:,}" for track, part in state.tracks.items())
     parts = [f"{elapsed_of(state)}: {state.done:,} of {state.total:,} cells ({tracks})", left_of(state)]
     if state.failed:
@@ -84,14 +84,14 @@ def line_of(state: RunState) -> str:
 
 
 def elapsed_of(state: RunState) -> str:
-    """Return how long a run has been going, as 4:05 or 1:04:05."""
+    """Return how long a run has been going on, as in 04:05 or 01:04:05."""
     gone = datetime.fromisoformat(state.updated) - datetime.fromisoformat(state.started)
     minutes, seconds = divmod(round(gone.total_seconds()), 60)
     return time.strftime("%H:%M:%S", time.gmtime(60 * minutes + seconds)).removeprefix("00:")
 
 
 def left_of(state: RunState) -> str:
-    """Return the estimate in words; empty for a run that ended."""
+    """Return the remaining time in words, or the state of a run that has ended."""
     if state.state != "running":
         return state.state
     if state.done + state.failed == state.total:
@@ -102,7 +102,7 @@ def left_of(state: RunState) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words: 40 s, 12 min, 3 h 05 min."""
+    """Return a time in words, as in 40 s, 12 min or 3 h 05 min."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -110,5 +110,5 @@ def duration(seconds: float) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text that fits beside a bar."""
+    """Return a text cut to fit beside a bar."""
     return text if len(text) <= NOTE_WIDTH else f"{text[: NOTE_WIDTH - 1]}…"

@@ -1,4 +1,4 @@
-"""`harness results rank`: make the tables again, and print who stands where."""
+"""`harness results rank`: make the tables again, and print the rankings."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from imharness.results.boards import Board
 
 SHOWN = 40
-"""Rows of a ranking that are printed."""
+"""The most rows of a ranking that are printed."""
 COLUMNS = ("rank", "worst", "utility")
-"""Columns of a ranking that fit on a narrow terminal."""
+"""The columns of a ranking that fit on a narrow terminal."""
 
 
 @click.command()
@@ -27,7 +27,7 @@ COLUMNS = ("rank", "worst", "utility")
 @click.option("--track", "tracks", multiple=True, metavar="NAME", help="Only this track; may be given several times.")
 @log_option()
 def rank(address: str, tracks: Sequence[str], log_to: Sequence[str]) -> None:
-    """Make the tables again from the raw rows, and print the ranking of each track; computes no cell."""
+    """Make the tables again from the raw rows, without computing cells, and print the ranking of each track."""
     from imharness.cli.stores import existing
     from imharness.ranking.entries import rank as ranked
     from imharness.ranking.listeners import announce, open_listeners
@@ -48,7 +48,7 @@ def rank(address: str, tracks: Sequence[str], log_to: Sequence[str]) -> None:
 
 
 def show(board: Board) -> None:
-    """Print the main ranking of a board, narrow, with the headline and what its marks mean."""
+    """Print the main ranking of a board in few columns, with the meaning of its marks and the headline."""
     from imharness.exports import sheet_of
 
     main = board.rankings[0].table if board.rankings else board.tables[0].id if board.tables else ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from imharness.results.tasks import TaskRecord
 
 PAGE = 100
-"""Tasks on a page of the list."""
+"""The number of tasks on a page of the list."""
 _store = store_option("address")
 COMMANDS = {"export": "imharness.cli.exporting:export", "rank": "imharness.cli.ranking:rank"}
 
@@ -38,7 +38,7 @@ def results() -> None:
     metavar="NAME",
     help="Only tasks with this component; may be given several times, for tasks with all of them.",
 )
-@click.option("--status", type=Choice(["done", "failed"]), help="Only tasks that ended like this.")
+@click.option("--status", type=Choice(["done", "failed"]), help="Only tasks with this status.")
 @click.option("--failed", is_flag=True, help="The same as --status failed.")
 @click.option(
     "--page",
@@ -50,12 +50,18 @@ def results() -> None:
 )
 @json_option(": the whole records, of all pages")
 def list_results(
-    address: str, track: str | None, step: str | None, components: Sequence[str], status: str | None, failed: bool,
-    page: int, as_json: bool,
-) -> None:  # fmt: skip
-    """List the tasks of a store, by track, step and the names of what took part.
+    address: str,
+    track: str | None,
+    step: str | None,
+    components: Sequence[str],
+    status: str | None,
+    failed: bool,
+    page: int,
+    as_json: bool,
+) -> None:
+    """List the tasks of a store, by track, step and the names of the components that took part.
 
-    A component is named by its label, its id, or its method, as in `jpeg[quality=30]`, `harness/jpeg` and `jpeg`.
+    Give a component by its label, its id or its method, as in `jpeg[quality=30]`, `harness/jpeg` and `jpeg`.
     """
     from imharness.cli.listing import Filter, name_of
     from imharness.cli.stores import existing
@@ -72,7 +78,7 @@ def list_results(
     wanted.check()
     pages = max(1, -(-len(rows) // PAGE))
     if page > pages:
-        raise UsageError(f"there are {pages} pages, and no page {page}.")
+        raise UsageError(f"there is no page {page}; the last one is {pages}.")
     title = f"{len(rows)} tasks" + (f", page {page} of {pages}" if pages > 1 else "")
     shown = [(track, step, *rest, task) for track, step, task, *rest in rows[(page - 1) * PAGE : page * PAGE]]
     console.listing(title, ["track", "step", "status", "s", "key", "task"], shown)
@@ -81,14 +87,14 @@ def list_results(
 
 
 def _task(record: TaskRecord) -> str:
-    """Return what a task is, by the names of its components, without its step."""
+    """Return the names of a task's components and its options, without its step."""
     from imharness.cli.listing import name_of
 
     return ", ".join(map(name_of, record.spec.describe().partition(": ")[2].split(", ")))
 
 
 def _records(store: Store) -> Iterator[TaskRecord]:
-    """Yield the records that can be read, one at a time; warn of the others."""
+    """Yield the records that can be read, one at a time, and warn about the others."""
     for _, record in store.records():
         if isinstance(record, DamagedError):
             console.warn(str(record))
@@ -101,9 +107,9 @@ def _records(store: Store) -> Iterator[TaskRecord]:
 @_store
 @json_option(": the whole record, and the log")
 def show(key: str, address: str, as_json: bool) -> None:
-    """Show what became of one task, with its failure, its notes and its log; the first digits of KEY are enough.
+    """Show what happened to one task, with its failure, its notes and its log; the first digits of KEY are enough.
 
-    A task that runs, or ended without a result, has a log, too, once it has said something.
+    A task that is running, or ended without a result, has a log, too, as soon as it has printed something.
     """
     from imharness.cli.logs import found_task, log_lines
     from imharness.cli.stores import existing
@@ -120,7 +126,7 @@ def show(key: str, address: str, as_json: bool) -> None:
 
 
 def _told(record: TaskRecord) -> Iterator[str]:
-    """Yield a record in lines: what it is of, when and where it was computed, what came out or why nothing did."""
+    """Yield a record as lines: the task, when and where it was computed, and its files or why it failed."""
     yield f"{record.key}: {record.status}"
     yield f"{record.spec.track}, version {record.spec.version}, seed {record.spec.seed}, limit {record.spec.limit}"
     yield record.spec.describe()
@@ -138,7 +144,7 @@ def _told(record: TaskRecord) -> Iterator[str]:
 @results.command()
 @_store
 def verify(address: str) -> None:
-    """Re-hash every file of a store; exit 1 when one is damaged."""
+    """Check the sha256 of every file of a store; exit with 1 if one is damaged."""
     from imharness.cli.stores import existing
     from imharness.cli.stores import verify as damaged_in
 
@@ -153,7 +159,7 @@ def verify(address: str) -> None:
 @results.command()
 @_store
 def compact(address: str) -> None:
-    """Pack the small files of finished cells into segments of a few thousand; results stay the same."""
+    """Pack the small files of finished cells into segments of a few thousand cells; results stay the same."""
     from imharness.cli.stores import compact as pack
     from imharness.cli.stores import existing
 
@@ -167,7 +173,7 @@ def compact(address: str) -> None:
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 def copy(source: str, target: str) -> None:
-    """Copy a store, FROM, to another address, TO, verified; a copy that was stopped goes on when called again."""
+    """Copy the store FROM to the address TO and verify it; call it again to continue a copy that was interrupted."""
     from imharness.cli.stores import copy as copy_store
     from imharness.cli.stores import existing
     from imharness.results.store import Store

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
     for kind in reversed(SELECTABLE):
-        text = f"Only this {kind}, or with a '!' before it all but this; may be given several times."
+        text = f"Only this {kind}, or all but this with a '!' before it; may be given several times."
         command = click.option(f"--{kind}", kind, multiple=True, metavar="NAME", help=text)(command)
     return command
 
@@ -52,9 +52,11 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @device_option("devices", multiple=True)
 @click.option(
-    "--workers", type=click.IntRange(0), metavar="N",
-    help="Processes; 0 computes in this one. Default: one per GPU, or per core.",
-)  # fmt: skip
+    "--workers",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Number of processes; 0 computes in this one. Default: one per GPU, or one per core (at most 8) on the CPU.",
+)
 @click.option(
     "--executor", default="local", show_default=True, metavar="NAME", help="Executor: what computes the cells."
 )
@@ -65,8 +67,8 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--precision",
     type=Choice(["strict", "fast", "search"]),
-    help="How attacks compute: float32, bfloat16 gradients, or bfloat16 black-box scores too. Reports are float32. "
-    "Default: as the profile says.",
+    help="How attacks compute: in float32, with bfloat16 gradients, or with bfloat16 black-box scores, too. Reported "
+    "scores are float32. Default: as the profile says.",
 )
 @limit_option()
 @secret_option
@@ -74,7 +76,8 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--budget",
     metavar="TIME",
-    help="Run what fits into so much time of one worker, such as 90m or 40h: every entry a bit first. Default: all.",
+    help="Run only what fits into this time of one worker, such as 90m or 40h; every entry gets a few cells first. "
+    "Default: everything.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would run, and how long it would take.")
 @click.option(
@@ -83,27 +86,44 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
     type=Choice(console.PROGRESS),
     default="auto",
     show_default=True,
-    help="A bar, a line every 30 s, the same as JSON, or nothing. auto: a bar on a terminal, lines in a log.",
+    help="Show a bar, a line every 30 s, the same as JSON, or nothing; auto shows a bar on a terminal, lines in a log.",
 )
 @click.option(
     "--metrics-port",
     "metrics",
     metavar="[HOST:]PORT",
-    help="Serve how far the run is to Prometheus. Default: do not.",
+    help="Serve the progress of the run to Prometheus. Default: do not.",
 )
 @log_option()
 @json_option()
 def run(
-    everything: bool, tracks: Sequence[str], profile: str, devices: Sequence[str], executor: str, workers: int | None,
-    seed: int, address: str, site_dir: Path, assets: Path | None, precision: str | None, limit: int | None,
-    secret: Path | None, fresh: bool, budget: str | None, dry_run: bool, form: str, metrics: str | None,
-    log_to: Sequence[str], as_json: bool, **others: Any,
-) -> None:  # fmt: skip
+    everything: bool,
+    tracks: Sequence[str],
+    profile: str,
+    devices: Sequence[str],
+    executor: str,
+    workers: int | None,
+    seed: int,
+    address: str,
+    site_dir: Path,
+    assets: Path | None,
+    precision: str | None,
+    limit: int | None,
+    secret: Path | None,
+    fresh: bool,
+    budget: str | None,
+    dry_run: bool,
+    form: str,
+    metrics: str | None,
+    log_to: Sequence[str],
+    as_json: bool,
+    **others: Any,
+) -> None:
     """Compute the cells of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
         raise UsageError("say what to run: --all or --track NAME.")
     if everything and tracks:
-        raise UsageError("--all runs every track of the profile, --track those that it names; give one of the two.")
+        raise UsageError("--all runs every track of the profile, --track only the named ones; give one of the two.")
     from imharness.cli.planning import dry_run_report
     from imharness.cli.progress import view_of
     from imharness.components.registry import installed
@@ -128,9 +148,17 @@ def run(
     for failure in registry.failures:
         console.warn(f"left out {failure.name}: {failure.reason}")
     session = Session(
-        Store(address), setup, registry, seed=seed, limit=limit, command=shlex.join(["harness", *sys.argv[1:]]),
-        executor=executor, devices=places, workers=workers, settings=settings,
-    )  # fmt: skip
+        Store(address),
+        setup,
+        registry,
+        seed=seed,
+        limit=limit,
+        command=shlex.join(["harness", *sys.argv[1:]]),
+        executor=executor,
+        devices=places,
+        workers=workers,
+        settings=settings,
+    )
     names = None if everything else tracks
     graphs = session.plan(names, only=only)
     if not dry_run:
@@ -199,7 +227,7 @@ def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult,
 
 
 def _winner(board: Board) -> str:
-    """Return who won by the first ranking; without one nobody did, since a control may stand first in a table."""
+    """Return the winner of the first ranking, or "" without one: in a table, a control may come first."""
     return board.rankings[0].winner if board.rankings else ""
 
 
@@ -213,5 +241,5 @@ def _claim(board: Board) -> str:
     value = main.rows[0].values.get(main.ranked_by)
     if column is None or value is None or value.value is None:
         return ""
-    said = f"first in a table: {main.rows[0].label}, {column.label} {value.value:.{column.decimals}f}"
+    said = f"first in the table: {main.rows[0].label}, {column.label} {value.value:.{column.decimals}f}"
     return said + (f", {column.count(value)}" if value.n else "")

@@ -1,4 +1,4 @@
-"""`harness status`: the runs of a store, as they tell it themselves; needs neither torch nor plugins."""
+"""`harness status`: the runs of a store, as they report themselves; needs neither torch nor plugins."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from imharness.running.schedule.state import RunState
 
 SHOWN = 20
-"""Of the cells that run, those that have run longest are listed."""
+"""At most this many running cells are listed, those that have run longest."""
 
 
 @click.command()
 @store_option("address")
 @json_option()
 def status(address: str, as_json: bool) -> None:
-    """Show the runs of a store that are going on, on whatever machine, and the last one that ended.
+    """Show the runs of a store that are going on, on any machine, and the last one that ended.
 
-    `harness results show KEY` says more of one cell, and prints its log.
+    `harness results show KEY` says more about one cell and prints its log.
     """
     from imharness.cli.progress import duration, line_of
     from imharness.results.store import Store
@@ -48,7 +48,7 @@ def status(address: str, as_json: bool) -> None:
         console.say(f"{state.host}, process {state.pid}, since {state.started}{lost}: {state.command}")
         console.say(f"  {line_of(state)}")
         if state.rate is not None and state in going:
-            console.say(f"  {state.rate:.0f} cells a minute, {state.reused:,} were there before")
+            console.say(f"  {state.rate:.0f} cells per minute; {state.reused:,} were there before")
         if state.page:
             console.say(f"  tables so far: {state.page}")
         if state.running and state in going:
@@ -65,7 +65,7 @@ def _cells(count: int) -> str:
 
 
 def _is_gone(state: RunState) -> bool:
-    """Return whether the process of a run on this machine has ended; of another machine nothing is known."""
+    """Return whether the process of a run on this machine has ended; False for a run on another machine."""
     if state.host != platform.node():
         return False
     try:

@@ -1,4 +1,4 @@
-"""What is done to a whole store: check it, pack its small files into segments, copy it. Loads no torch."""
+"""What can be done to a whole store: check it, pack its small files into segments, copy it. Loads no torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 
 CELLS = 4096
-"""Cells in a full segment; one with less than half of them is packed again, together with new cells."""
+"""The number of cells in a full segment; one with less than half as many is packed again together with new cells."""
 TRIES = 3
 DOCUMENTS = ("logs", "sweeps", "boards", "submissions", "times")
 LEDGER = "ledger.jsonl"
@@ -27,16 +27,16 @@ Place = tuple[str, str]
 
 
 def existing(address: str) -> Store:
-    """Return a store that is there; raises `StoreError` where nothing was ever written."""
+    """Return a store that exists; raises `StoreError` if nothing was ever written there."""
     store = Store(address)
     documents = (store.names(folder) for folder in ("sweeps", "boards", "runs", "submissions"))
     if not any(documents) and not any(store.all_keys()) and not store.names("logs"):
-        raise StoreError(f"store {store.address} is not there, or empty; `harness run` makes one")
+        raise StoreError(f"store {store.address} does not exist or is empty; `harness run` makes one")
     return store
 
 
 def verify(store: Store) -> Iterator[str]:
-    """Re-hash everything, several files at a time; yield one line for each that is damaged."""
+    """Hash everything again, several files at a time, and yield one line for each damaged file."""
     survey = store.survey()
     threads = max(store.backend.at_once, min(8, os.cpu_count() or 1))
     checks = (partial(_check, store, survey, *found) for found in survey.contents(survey.keys(), store.is_sound))
@@ -47,7 +47,7 @@ def verify(store: Store) -> Iterator[str]:
         checked.update(new)
         found = in_parallel(_damage, (segment.verify_rows for segment in new), threads)
         for segment, line in zip(new, found, strict=True):
-            if line and store.backend.size(segment.name) < 0:  # it became part of another
+            if line and store.backend.size(segment.name) < 0:  # it has become part of another
                 looking = True
             elif line:
                 yield line
@@ -57,16 +57,16 @@ def verify(store: Store) -> Iterator[str]:
 
 
 def _check(store: Store, survey: Survey, key: str, content: bytes) -> None:
-    """Read the files of a task again; raises `DamagedError`. Rows in a segment are read with it."""
+    """Read the files of a task again; raises `DamagedError`. Rows in a segment are checked with the segment."""
     _steady(store, survey, key, content, lambda record, content, file: store.content(file))
 
 
 def _steady(
     store: Store, survey: Survey, key: str, content: bytes, read: Callable[[TaskRecord, bytes, StoredFile], object]
 ) -> tuple[TaskRecord, bytes]:
-    """Read each file of a task but rows in a segment, all again when others pack it or compute it anew meanwhile.
+    """Read each file of a task, except rows in a segment, and return the record and its content.
 
-    Returns the record that the files are of, and its content; raises `DamagedError`.
+    If the task is packed or recomputed meanwhile, all its files are read again. Raises `DamagedError`.
     """
     size: Callable[[str], int] = survey.size
     while True:
@@ -97,9 +97,10 @@ def _damage(check: Callable[[], None]) -> str:
 def compact(store: Store, advance: Advance = lambda done, total: None) -> int:
     """Pack finished cells whose record is a file of its own into segments, step by step; return how many.
 
-    A file is removed when the segment that has its content can be read, its record last; whoever is stopped at any
-    moment has lost nothing, and the next call goes on. Small segments are packed again with the new cells. Cells that
-    are damaged stay as they are. Others may read and compute meanwhile. Raises `StoreError` while another packs.
+    A file is removed only after the segment with its content could be read, and the record is removed last. If the
+    process is interrupted, nothing is lost, and the next call continues. Small segments are packed again with the new
+    cells. Damaged cells stay as they are. Others may read and compute meanwhile. Raises `StoreError` while another
+    process is packing.
     """
     with store.backend.packing():
         return _compact(store, advance)
@@ -120,8 +121,12 @@ def _compact(store: Store, advance: Advance) -> int:
         folder = f"{track.replace('/', '--')}/{step}"
         known, places = store.segments.all, store.segments.places
         small = [s for s in known if s.name.startswith(f"{FOLDER}/{folder}/") and len(s.keys) < CELLS // 2]
-        left = [key for segment in small for key, seal in zip(segment.keys, segment.seals, strict=True)
-                if key not in survey.singles and places[key].seal == seal]  # fmt: skip
+        left = [
+            key
+            for segment in small
+            for key, seal in zip(segment.keys, segment.seals, strict=True)
+            if key not in survey.singles and places[key].seal == seal
+        ]
         wanted = sorted({*keys, *left})
         for start in range(0, len(wanted), CELLS):
             batch = wanted[start : start + CELLS]
@@ -133,7 +138,7 @@ def _compact(store: Store, advance: Advance) -> int:
 
 
 def _pack(store: Store, survey: Survey, folder: str, keys: Iterable[str]) -> None:
-    """Write cells as segments, one for each schema of rows; then remove the files whose content is in them."""
+    """Write cells as segments, one for each schema of rows, and then remove the files whose content is in them."""
     cells: dict[pa.Schema | None, list[Cell]] = {}
     files: dict[str, StoredFile | None] = {}
     for key, content in survey.contents(keys, store.is_sound):
@@ -144,12 +149,17 @@ def _pack(store: Store, survey: Survey, folder: str, keys: Iterable[str]) -> Non
             continue
         files[key] = record.rows
         cell = Cell(
-            key=key, seal=record.seal, started=record.started, record=content, rows=rows,
-            arrays=record.arrays.file if record.arrays else "", arrays_size=record.arrays.size if record.arrays else 0,
-        )  # fmt: skip
+            key=key,
+            seal=record.seal,
+            started=record.started,
+            record=content,
+            rows=rows,
+            arrays=record.arrays.file if record.arrays else "",
+            arrays_size=record.arrays.size if record.arrays else 0,
+        )
         cells.setdefault(rows.schema if rows is not None else None, []).append(cell)
     groups = [sorted(group, key=lambda cell: cell.key) for group in cells.values()]
-    for _ in range(TRIES):  # where nobody is locked out, others may replace a segment as soon as it is there
+    for _ in range(TRIES):  # without locks, others may replace a segment as soon as it is there
         written = {write_segment(store.backend, folder, group) for group in groups}
         store.segments.refresh()
         if written <= {segment.name for segment in store.segments.all}:
@@ -161,7 +171,7 @@ def _pack(store: Store, survey: Survey, folder: str, keys: Iterable[str]) -> Non
 
 
 def _drop(store: Store, cell: Cell, rows: StoredFile | None) -> None:
-    """Remove the files of a cell that is in a segment, but not what was written anew since."""
+    """Remove the files of a cell that is in a segment, except files that have been written again since."""
     place = store.segments.places.get(cell.key)
     if place is not None and place.seal == cell.seal:
         if rows is not None:
@@ -170,10 +180,10 @@ def _drop(store: Store, cell: Cell, rows: StoredFile | None) -> None:
 
 
 def _remove(store: Store, small: Set[str]) -> None:
-    """Remove segments whose cells are all in others, as they are or computed anew.
+    """Remove segments whose cells are all in other segments, unchanged or recomputed.
 
-    Equal rows have one name: those that another segment has, too, stay. An index is removed before its rows, so that
-    rows which are missing are always those of an index that is gone.
+    Equal rows have the same name, so rows that another segment uses, too, stay. An index is removed before its rows, so
+    that missing rows always belong to an index that has been removed.
     """
     known, places = store.segments.all, store.segments.places
     others = [segment for segment in known if segment.name not in small]
@@ -194,11 +204,11 @@ def _remove(store: Store, small: Set[str]) -> None:
 
 
 def copy(source: Store, target: Store, advance: Advance = lambda done, total: None) -> int:
-    """Copy a store into another, verified; return how many tasks were not there before.
+    """Copy a store into another and verify it; return how many tasks were not there before.
 
-    Tasks come first and what points to them after that, so that whoever reads the copy while it is made sees whole
-    tasks alone. A call after one that was stopped goes on. Documents replace those of the same name. Raises
-    `DamagedError` where the source is damaged, `StoreError` when the target has a ledger of its own.
+    Tasks are copied before what points to them, so that a reader of the unfinished copy sees only complete tasks. A
+    call after an interrupted one continues it. Documents replace those with the same name. Raises `DamagedError` if the
+    source is damaged, and `StoreError` if the target has a ledger of its own.
     """
     target.prepare()
     survey, there = source.survey(), target.survey()
@@ -222,9 +232,9 @@ def copy(source: Store, target: Store, advance: Advance = lambda done, total: No
 def _copy_task(
     source: Store, target: Store, survey: Survey, there: Survey, key: str, content: bytes
 ) -> tuple[str, bytes | None]:
-    """Copy the files of a task and, where it is a file of its own, its record, last.
+    """Copy the files of a task and then its record, if that is a file of its own.
 
-    Returns its key, and its record where that has to wait for the segments that hold its rows.
+    Returns its key, and its record if that has to wait for the segments that hold its rows.
     """
     alone, rows = key in survey.singles, set[str]()
 
@@ -240,7 +250,7 @@ def _copy_task(
     record, content = _steady(source, survey, key, content, copied)
     if not alone or same(content):
         return key, None
-    if record.rows is not None and record.rows.sha256 not in rows:  # a segment holds them, maybe with another record
+    if record.rows is not None and record.rows.sha256 not in rows:  # a segment holds them, perhaps with another record
         return key, content
     target.backend.put(task_file(key), content)
     return key, None
@@ -293,7 +303,7 @@ def _copy_numbers(source: Store, target: Store, track: str) -> None:
             target.put(board.numbers.file, source.content(board.numbers))
             return
         except DamagedError:
-            if source.board(track) == board:  # otherwise the tables were made again since
+            if source.board(track) == board:  # otherwise the tables have been made again since
                 raise
 
 

@@ -1,4 +1,4 @@
-"""What tables need to know of the components that took part; `imharness.ranking.entries` finds it out for a store."""
+"""What tables need to know about the components that took part; `imharness.ranking.entries` finds it for a store."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -9,23 +9,23 @@ from imharness.results.tasks import TaskRecord
 
 
 class KnownEntries(Protocol):
-    """What is known of the entries of a store."""
+    """What is known about the entries of a store."""
 
     @property
     def registry(self) -> Registry:
-        """Components that can be shown; some of them may not be buildable here."""
+        """The components that can be shown; some of them perhaps cannot be built here."""
 
     @property
     def standing(self) -> Mapping[str, tuple[Standing, ...]]:
-        """Component id -> what was decided about it, oldest first."""
+        """Component id -> the decisions about it, oldest first."""
 
     @property
     def withdrawn(self) -> Mapping[str, str]:
-        """Component id -> why it stands in no table any more."""
+        """Component id -> why it was withdrawn from all tables."""
 
     @property
     def decided(self) -> Decided | None:
-        """The decisions that are known."""
+        """The decisions that are known, or None if there are none."""
 
     def facts(self, records: Iterable[TaskRecord]) -> list[dict[str, object]]:
         """Return the rows of the view ``components``; see `imharness.tracks.Query`."""

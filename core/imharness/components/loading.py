@@ -1,6 +1,6 @@
-"""Find and load plugin modules. A module that cannot be used is named and left out; the others are loaded.
+"""Finds and loads plugin modules. A module that cannot be used is reported and left out; the others are loaded.
 
-Only modules that implement the hook that is about to be called are imported: their entry points say which one that is.
+Only the modules that implement the hook to be called are imported: entry points say which hook a module implements.
 """
 
 import importlib
@@ -26,7 +26,7 @@ Points = Iterable[importlib.metadata.EntryPoint]
 
 @dataclass(frozen=True)
 class Plugin:
-    """A loaded plugin module under the name ``distribution:module``."""
+    """A loaded plugin module; its name is ``distribution:module``."""
 
     name: str
     module: ModuleType
@@ -45,7 +45,7 @@ class LoadFailure:
 class Loaded:
     """All usable plugins of one hook in a fixed order, and those that were left out.
 
-    `declared`: module -> the hooks that entry points name it for.
+    `declared` is module -> the hooks that its entry points state.
     """
 
     manager: pluggy.PluginManager
@@ -55,27 +55,27 @@ class Loaded:
     failures: list[LoadFailure] = field(default_factory=list)
 
     def ask(self, plugin: Plugin, **given: Any) -> list[Any]:
-        """Return what the hook of one plugin returns; raises what it raises."""
+        """Return what the hook of one plugin returns, and raise what it raises."""
         others = [other.module for other in self.plugins if other is not plugin]
         found: list[Any] = self.manager.subset_hook_caller(self.hook, remove_plugins=others)(**given)
         return found
 
 
 def hook_of(entry: str) -> str:
-    """Return the hook that an entry point names its module for: ``HOOK`` of ``NAME.HOOK``, else `components`."""
+    """Return the hook that an entry point states for its module: ``HOOK`` of ``NAME.HOOK``, else `components`."""
     return entry.rpartition(".")[2] if "." in entry else COMPONENTS
 
 
 def points_of(hook: str, entry_points: Points | None = None) -> list[importlib.metadata.EntryPoint]:
-    """Return the entry points whose modules implement a hook; imports none of them."""
+    """Return the entry points whose modules implement a hook, without importing any of them."""
     found = importlib.metadata.entry_points(group=GROUP) if entry_points is None else entry_points
     return [point for point in found if hook_of(point.name) == hook]
 
 
 def load_plugins(entry_points: Points | None = None, only: str = "", *, hook: str = COMPONENTS) -> Loaded:
-    """Load the modules that entry points of the group ``imharness`` name for a hook, by (distribution, name).
+    """Load the modules that entry points in the group ``imharness`` name for a hook, sorted by (distribution, name).
 
-    `only`: one of these modules, to load it and no other.
+    `only` is one of these modules: it is loaded and no other.
     """
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
@@ -93,7 +93,7 @@ def load_plugins(entry_points: Points | None = None, only: str = "", *, hook: st
         if name not in seen:
             seen[name] = value
             _load(loaded, provenance(point.dist), distribution, only or value, depth=2 if only else 0)
-        elif seen[name] != value:  # otherwise: one installation seen through two path entries
+        elif seen[name] != value:  # if they are equal, two entries of the path show one installation
             reason = f"the entry point {entry!r} is declared twice ({seen[name]} and {value}); rename one"
             loaded.failures.append(LoadFailure(name, reason))
     return loaded
@@ -108,7 +108,7 @@ def _known(manager: pluggy.PluginManager) -> list[str]:
 
 
 def _misnamed(manager: pluggy.PluginManager, points: Points) -> Iterator[LoadFailure]:
-    """Yield entry points that name a module for a hook that there is not."""
+    """Yield a failure for each entry point that names a module for an unknown hook."""
     known = _known(manager)
     for point in points:
         hook = hook_of(point.name)
@@ -118,7 +118,7 @@ def _misnamed(manager: pluggy.PluginManager, points: Points) -> Iterator[LoadFai
 
 
 def _load(loaded: Loaded, origin: Provenance, distribution: str, path: str, depth: int = 0) -> None:
-    """Load one module, or those that it stands for: what a package lists, and every module of a listed package."""
+    """Load one module or those that it stands for: the modules of a package's list, or all of a listed package."""
     name = f"{distribution}:{path}"
     try:
         module = importlib.import_module(path)
@@ -142,7 +142,7 @@ def _load(loaded: Loaded, origin: Provenance, distribution: str, path: str, dept
 
 
 def _register(loaded: Loaded, name: str, path: str, module: ModuleType) -> None:
-    """Register one module; raises `PluginError` when it cannot be used."""
+    """Register one module; raises `PluginError` if it cannot be used."""
     manager = loaded.manager
     _check_version(str(getattr(module, "IMHARNESS_API", hookspecs.API_VERSION)))
     try:
@@ -157,7 +157,7 @@ def _register(loaded: Loaded, name: str, path: str, module: ModuleType) -> None:
 
 
 def _check_hooks(loaded: Loaded, path: str, implemented: Sequence[str]) -> None:
-    """Raise `PluginError` unless a module implements the hook it was loaded for, and no other without being named."""
+    """Raise `PluginError` unless a module implements the hook that it was loaded for, and no hook it does not state."""
     known = _known(loaded.manager)
     for hook in implemented:
         if hook not in known:
@@ -167,7 +167,7 @@ def _check_hooks(loaded: Loaded, path: str, implemented: Sequence[str]) -> None:
     unheard = sorted(set(implemented) - {loaded.hook, *loaded.declared.get(path, ())})
     if unheard:
         (hook, *_) = unheard
-        raise PluginError(f"implements {hook}(), for which no entry point names it; add NAME.{hook} = {path!r}")
+        raise PluginError(f"implements {hook}(), but no entry point says so; add NAME.{hook} = {path!r}")
 
 
 def _check_version(wanted: str) -> None:
@@ -175,7 +175,7 @@ def _check_version(wanted: str) -> None:
     try:
         major, minor = map(int, wanted.split("."))
     except ValueError:
-        raise PluginError(f"IMHARNESS_API = {wanted!r} is no version; write {hookspecs.API_VERSION!r}") from None
+        raise PluginError(f"IMHARNESS_API = {wanted!r} is not a version; write {hookspecs.API_VERSION!r}") from None
     here, newest = map(int, hookspecs.API_VERSION.split("."))
     if (major, minor) > (here, newest) or major != here:
         todo = "port it, or pin a release that fits" if major < here else "update image-privacy-harness"

@@ -1,4 +1,4 @@
-"""Papers stand once, in the `papers.toml` of a plugin's package; components cite them by key."""
+"""Each paper is listed once, in the `papers.toml` of a plugin's package; components cite it by key."""
 
 import functools
 import importlib
@@ -30,7 +30,7 @@ def paper_of(component: Component) -> Paper | None:
 
 @functools.cache
 def _papers_in(package: str) -> Mapping[str, Paper]:
-    """Return the papers of a package by key; empty where it is a single module or has no such file."""
+    """Return the papers of a package by key; there are none if it is a single module or has no such file."""
     module = importlib.import_module(package)
     if not hasattr(module, "__path__") or not (file := importlib.resources.files(module) / "papers.toml").is_file():
         return {}

@@ -1,4 +1,4 @@
-"""Where a component came from: the installed package that brought it, by the package's own metadata."""
+"""Where a component comes from: the installed package that registers it, as the package's metadata describe it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from imharness.contracts.component import Component
 
 @dataclass(frozen=True)
 class Provenance:
-    """The installed package a plugin came from, read from the package's own metadata."""
+    """The installed package that a plugin comes from, as the package's metadata describe it."""
 
     distribution: str
     version: str
@@ -21,7 +21,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Registered:
-    """A component and where it came from."""
+    """A component and where it comes from."""
 
     component: Component
     plugin: str
@@ -29,7 +29,7 @@ class Registered:
 
 
 def provenance(distribution: importlib.metadata.Distribution | None) -> Provenance:
-    """Return who wrote a distribution and under which licence, from its metadata; its home is its first web address."""
+    """Return the provenance that the metadata of a distribution state; `home` is its first web address."""
     if distribution is None:
         return Provenance("unknown", "")
     facts = distribution.metadata

@@ -1,4 +1,4 @@
-"""All components by label, each with the package it came from."""
+"""All components by label, each with the package that it comes from."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Registry:
         self._classes = {(e.component.kind, e.component.info.id): e for e in ordered}
 
     def joined(self, further: Iterable[Registered]) -> Registry:
-        """Return a registry with further entries; raises `PluginError` when one has a name that is taken."""
+        """Return a registry with further entries; raises `PluginError` if the name of one is taken."""
         found = list(further)
         for entry in found:
             taken = self._classes.get((entry.component.kind, entry.component.info.id))
@@ -40,7 +40,7 @@ class Registry:
         return Registry([*self.entries.values(), *found], self.failures)
 
     def track(self, name: str) -> Track:
-        """Return a track by label, id or method; raises `UsageError` for a name that is none."""
+        """Return the track with this label, id or method; raises `UsageError` if there is none."""
         return cast("Track", self.one("track", name))
 
     def of_kind(self, kind: str) -> list[Component]:
@@ -52,15 +52,15 @@ class Registry:
         return frozenset(entry.component.info.id for entry in self.entries.values())
 
     def provenance(self, component: Component) -> Registered:
-        """Return where a component came from; other parameters of it count as the same."""
+        """Return where a component comes from, whatever its parameters are."""
         return self._classes[component.kind, component.info.id]
 
     def find(self, kind: str, name: str) -> list[Component]:
-        """Return the components a name means: a label, an id, a method without its owner, or ``id[field=value]``.
+        """Return the components that a name means: a label, an id, a method without its owner, or ``id[field=value]``.
 
-        ``id[*]`` means all values of its parameter study, ``id:value`` gives the text after the colon to its address.
-        Raises `UsageError` when the name means nothing or several owners, or has invalid parameters, and `PluginError`
-        when it means nothing, but may be of a package that did not load.
+        ``id[*]`` means all values of the parameter study; ``id:value`` sets the address to the text after the colon.
+        Raises `UsageError` if the name is unknown, fits several owners, or has invalid parameters, and `PluginError` if
+        it is unknown but may belong to a package that did not load.
         """
         if (kind, name) in self.entries:
             return [self.entries[kind, name].component]
@@ -82,12 +82,12 @@ class Registry:
         return [_valid(found[-1], read_settings(read.settings, found[-1].info.id))]
 
     def one(self, kind: str, name: str) -> Component:
-        """Return the single component a name means; an id alone means its first label."""
+        """Return the one component that a name means; an id alone means its first label."""
         found = self.find(kind, name)
         return next((c for c in found if c.label == c.info.id), found[0])
 
     def revive(self, ref: ComponentRef) -> Component:
-        """Build a component from its reference."""
+        """Return the component of a reference."""
         try:
             template = self._classes[ref.kind, ref.id].component
         except KeyError:
@@ -103,7 +103,7 @@ def _valid(template: Component, changes: Mapping[str, Any]) -> Component:
 
 
 def build_registry(loaded: Loaded) -> Registry:
-    """Ask every plugin for its components; those that break their contract are reported and left out."""
+    """Return the components of all plugins; those that break their contract are reported and left out."""
     failures = list(loaded.failures)
     entries: dict[tuple[str, str], Registered] = {}
     for plugin in loaded.plugins:
@@ -125,7 +125,7 @@ def build_registry(loaded: Loaded) -> Registry:
 
 
 def checked_offer(item: object) -> Component:
-    """Return a component that can be registered; raises `PluginError` when it is none."""
+    """Return `item` if it is a component that can be registered; raises `PluginError` otherwise."""
     if not isinstance(item, Component) or getattr(type(item), "kind", None) not in KINDS:
         shown = item.__name__ + " (a class: return an instance)" if isinstance(item, type) else repr(item)
         raise PluginError(f"expected a component of a contract such as Purification, got {shown:.120}")
@@ -134,7 +134,7 @@ def checked_offer(item: object) -> Component:
     if not isinstance(info, wanted):
         raise PluginError(f"{type(item).__name__}.info must be a {wanted.__name__}, got {type(info).__name__}")
     if item.info.id.startswith(f"{LOCAL}/"):
-        raise PluginError(f"{item.info.id}: the owner {LOCAL!r} is that of objects in notebooks; choose another")
+        raise PluginError(f"{item.info.id}: the owner {LOCAL!r} is reserved for objects of notebooks; choose another")
     if not item.summary:
         raise PluginError(f"{type(item).__name__} has no docstring; its first line is shown to readers")
     paper_of(item)
@@ -142,12 +142,12 @@ def checked_offer(item: object) -> Component:
 
 
 def info_class(component: type[Component]) -> type:
-    """Return the class that `info` must be an instance of: what the nearest contract declares."""
+    """Return the class that `info` must be an instance of, which the nearest contract declares."""
     hints = get_type_hints(next(base for base in component.__mro__ if "info" in base.__annotations__))
     return next(arg for arg in get_args(hints["info"]) if isinstance(arg, type))
 
 
 @functools.cache
 def installed() -> Registry:
-    """Return the registry of this environment, loaded once per process."""
+    """Return the registry of this environment, which is loaded once per process."""
     return build_registry(load_plugins())

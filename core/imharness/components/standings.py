@@ -1,4 +1,4 @@
-"""What a package that judges entries knows of those of a store."""
+"""What a package that judges entries knows about those of a store."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Standings:
     """What was submitted to a store, and what was decided about its entries.
 
     Args:
-        submitted: components that came with submissions and are not installed; they can be shown, but need not be
-            buildable here.
+        submitted: components that came with submissions and are not installed; they can be shown, but perhaps not
+            built here.
         decided: component id -> decisions about it, oldest first.
-        withdrawn: component id -> why it stands in no table any more.
-        all: how many decisions that are; None where nothing was decided.
+        withdrawn: component id -> why it was withdrawn from all tables.
+        all: the number of all decisions and the seal of the last, or None if nothing was decided.
     """
 
     submitted: Sequence[Registered] = ()

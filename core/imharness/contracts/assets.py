@@ -1,7 +1,7 @@
 """Weights and data files that do not ship with the code: where they are, and how to get them.
 
-A file is looked up in the folders of ``HARNESS_ASSETS`` (separated like PATH) and in the user cache. Building a
-component never downloads; `harness assets get` does.
+A file is searched in the folders of ``HARNESS_ASSETS`` (separated as in PATH) and in the user's cache. Building a
+component never downloads anything; `harness assets get` does.
 """
 
 import functools
@@ -18,9 +18,10 @@ from imharness.errors import Unavailable
 class Asset(BaseModel):
     """A file by name, with the digest that it must have.
 
-    `file` is the path inside an asset folder, `address` where it can be downloaded (empty: it must be put there by
-    hand, `steps` or `source` says from where). `sha256` may be the first digits only, where the publisher names no more
-    of them, and empty where none is published: such a file is opened as weights only, and its tensors must fit.
+    `file` is the path inside an asset folder. `address` is where the file can be downloaded; if it is empty, a person
+    must put the file there, and `steps` or `source` says where it comes from. `sha256` may be only the first digits, if
+    the publisher gives no more, and is empty if none is published: such a file is opened as weights only, and its
+    tensors must fit.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,24 +50,24 @@ class Asset(BaseModel):
         raise Unavailable(f"asset {self.name} is not on this machine", self.remedy())
 
     def remedy(self) -> str:
-        """Return how to get the file: a command, with what a person does before it."""
+        """Return how to get the file: a command, after what a person must do first."""
         if self.address:
             return f"harness assets get {self.name}"
         steps = self.steps or f"download {Path(self.file).name} from {self.source}"
         return f"{steps}; then: harness assets import {self.name} {Path(self.file).name}"
 
     def fits(self, digest: str) -> bool:
-        """Say whether a whole sha256 is that of this file."""
+        """Return whether a full sha256 is the one of this file."""
         return digest.startswith(self.sha256)
 
 
 def cache_folder() -> Path:
-    """Return the folder downloads go to."""
+    """Return the folder that downloads go to."""
     return Path(platformdirs.user_cache_dir("image-privacy-harness")) / "assets"
 
 
 def folders() -> list[Path]:
-    """Return where assets are looked for, first match wins."""
+    """Return the folders that are searched for assets, in this order."""
     listed = [Path(part) for part in os.environ.get("HARNESS_ASSETS", "").split(os.pathsep) if part]
     return [*listed, cache_folder()]
 
@@ -80,19 +81,19 @@ def data_folder(name: str, source: str) -> Path:
 
 
 def place(path: str) -> Path:
-    """Return what a path names: a file or folder as it is, or else inside the first asset folder that has it."""
+    """Return the file or folder that a path names: as it is, or else inside the first asset folder that has it."""
     inside = (folder / path for folder in folders())
     return next((found for found in (Path(path), *inside) if found.exists()), Path(path))
 
 
 def add_folder(folder: Path) -> None:
-    """Look into `folder` first, in this process and in those it starts."""
+    """Search `folder` first, in this process and in those it starts."""
     rest = os.environ.get("HARNESS_ASSETS", "")
     os.environ["HARNESS_ASSETS"] = os.pathsep.join(filter(None, [str(folder), rest]))
 
 
 @functools.lru_cache(maxsize=256)
 def _sha256(path: Path, size: int, modified: int) -> str:
-    """Hash a file once per content: size and time of change are part of the cache key."""
+    """Return the sha256 of a file; a file is hashed once while its size and its time of change stay the same."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,8 +1,8 @@
 """Attacks change images so that a metric's score moves, within a budget that they declare.
 
-An attack sees its target through a `Target` alone: a score per image, which it raises. The harness turns the metric's
-direction, puts the defense in front of the metric where the attack is adaptive, counts queries, and refuses results
-beyond the declared budget.
+An attack sees what it attacks only through a `Target`, which gives one score per image; the attack raises this score.
+The harness adapts the sign to the metric's direction, puts the defense in front of the metric if the attack is
+adaptive, counts queries, and refuses results beyond the declared budget.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,10 +22,10 @@ class AttackInfo(Info):
     """What a reader of the tables must know about an attack.
 
     Attributes:
-        access: ``white_box`` reads gradients of the target, ``black_box`` its scores alone.
-        norm: in which the radius of the declared budget is measured, see `Budget`.
-        strengths: ``weak``, ``medium`` and ``strong`` -> the fields that make the attack as strong.
-        distortion: the distance that the strengths of several attacks are matched by: ``linf`` on [0, 1], ``ssim``, or
+        access: ``white_box`` attacks read gradients of the target, ``black_box`` attacks only its scores.
+        norm: the norm of the radius of the declared budget; see `Budget`.
+        strengths: ``weak``, ``medium`` and ``strong`` -> the values of fields that give the attack this strength.
+        distortion: the distance by which the strengths of several attacks are matched: ``linf`` on [0, 1], ``ssim``, or
             ``psnr`` in dB.
     """
 
@@ -36,13 +36,13 @@ class AttackInfo(Info):
 
 
 class Budget(BaseModel):
-    """What an attack promises. The runner refuses images beyond it with a `ContractError`, and never clips them.
+    """What an attack promises. The runner refuses images beyond it with a `ContractError` and never clips them.
 
     Attributes:
         radius: greatest distance from the original, in `info.norm` on images in [0, 1]: the largest change of a value
             (``linf``, such as 4/255), the Euclidean norm over all values (``l2``), or the number of pixels that change
-            (``l0``). None: no promise.
-        queries: greatest number of evaluations of the target per image, at least 1. None: no promise.
+            (``l0``). None means no promise.
+        queries: greatest number of evaluations of the target per image, at least 1. None means no promise.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,20 +52,21 @@ class Budget(BaseModel):
 
 
 class Target(Protocol):
-    """The one window from an attack to what it attacks: a score per image, higher = the attack does better.
+    """All that an attack sees of what it attacks: one score per image; a higher score means a better attack.
 
-    Call it with float32 ``(N, 3, H, W)`` in [0, 1] for the N images of the batch in their order, or with
-    ``(N * k, 3, H, W)`` where k candidates of one image stand in a row; it returns float32 ``(N,)`` or ``(N * k,)``.
+    Call it with float32 ``(N, 3, H, W)`` in [0, 1], the N images of the batch in their order, or with
+    ``(N * k, 3, H, W)``, where the k candidates for one image follow each other. It returns float32 ``(N,)`` or
+    ``(N * k,)``.
 
     Attributes:
-        differentiable: whether gradients flow back to the images; for white-box attacks only.
-        lower: least score on natural images, as the metric declares it, turned as the scores are.
-        upper: greatest score on natural images.
+        differentiable: whether gradients flow back to the images; only for white-box attacks.
+        lower: least score on natural images, as the metric declares it, with the sign of the scores returned here.
+        upper: greatest score on natural images, likewise.
 
     Raises:
-        QueryBudgetExceeded: an image was asked for more often than `Budget.queries` allows; each image has its own
+        QueryBudgetExceeded: an image was evaluated more often than `Budget.queries` allows; each image has its own
             count.
-        ContractError: there are neither N images nor a multiple of N.
+        ContractError: the number of images is not a multiple of N.
     """
 
     differentiable: bool
@@ -76,31 +77,31 @@ class Target(Protocol):
 
     @property
     def queries(self) -> torch.Tensor:
-        """int64 ``(N,)``: evaluations so far, per image; one score of a random defense may average several."""
+        """Evaluations of each image so far, int64 ``(N,)``; one score of a random defense may average several."""
 
 
 Perturb: TypeAlias = Callable[[Images, Target, ImageRng], Images]
-"""A built attack: images, target, streams -> attacked images.
+"""A built attack: (images, target, streams) -> attacked images.
 
-Images are float32 ``(N, 3, H, W)`` in [0, 1], multiples of 1/255; streams are one for each image. The result has the
+Images are float32 ``(N, 3, H, W)`` in [0, 1], multiples of 1/255, and there is one stream for each. The result has the
 same shape, is float32 in [0, 1] and keeps the budget; the harness rounds it to multiples of 1/255. Image i of the
-result depends on image i and stream i alone.
+result depends only on image i and stream i.
 """
 TARGET = Only("Target")
 
 
 class BaseAttack(Component):
-    """What all attacks share; derive from `Attack` or `FittedAttack`."""
+    """What all attacks share. Derive from `Attack` or `FittedAttack`."""
 
     kind: ClassVar[str] = "attack"
     info: ClassVar[AttackInfo]
 
     def budget(self) -> Budget:
-        """Return the declared budget of this attack with its parameters; by default it promises nothing."""
+        """Return the budget that this attack declares with its parameters; by default it promises nothing."""
         return Budget()
 
     def at(self, strength: str) -> Self:
-        """Return this attack at a strength; fields that the strength does not name stay as they are.
+        """Return this attack at a strength; fields that the strength does not name keep their values.
 
         Raises:
             UsageError: the attack declares no such strength.
@@ -122,7 +123,7 @@ class AttackCall(Call):
 
 
 def check_budget(attack: BaseAttack, images: Images, attacked: Images) -> None:
-    """Raise `ContractError` when an attack went beyond its declared radius; it is never clipped."""
+    """Raise `ContractError` if an attack went beyond its declared radius; its images are never clipped."""
     radius, norm = attack.budget().radius, attack.info.norm
     if radius is None or norm == "unrestricted":
         return

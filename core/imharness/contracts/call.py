@@ -1,6 +1,6 @@
-"""How a component's function is called, said once for each contract.
+"""How a component's function is called, stated once for each contract.
 
-Everything else follows from a `Call`: what is checked of a result, what crosses into the sandbox, what the conformance
+Everything else follows from a `Call`: how a result is checked, what crosses into the sandbox, what the conformance
 suite tries, and the signature that `harness plugins new` writes.
 """
 
@@ -29,29 +29,34 @@ class Call:
 
     Args:
         returns: the kind of the result.
-        by_row: row i of the result depends on row i of the arguments alone, whatever else is in the batch.
-        own_gradients: the function may take gradients for its own use; others run under ``torch.no_grad``.
-        direct: the method is the function itself, where others return the function.
+        by_row: whether row i of the result depends only on row i of the arguments, whatever else is in the batch.
+        own_gradients: whether the function computes gradients itself; the others run under ``torch.no_grad``.
+        direct: whether the method is the function itself; the others return the function.
         arguments: name -> kind of value, in the order of the call.
     """
 
     def __init__(
-        self, *, returns: ValueKind, by_row: bool = False, own_gradients: bool = False, direct: bool = False,
+        self,
+        *,
+        returns: ValueKind,
+        by_row: bool = False,
+        own_gradients: bool = False,
+        direct: bool = False,
         **arguments: ValueKind,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.arguments, self.returns = arguments, returns
         self.by_row, self.own_gradients, self.direct = by_row, own_gradients, direct
 
     def given(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
-        """Return arguments by name."""
+        """Return the arguments by name."""
         return dict(zip(self.arguments, arguments, strict=True))
 
     def rows(self, given: Mapping[str, Any]) -> int:
-        """Return how many rows the arguments have; 1 when none of them has rows."""
+        """Return how many rows the arguments have, or 1 if none of them has rows."""
         return next((kind.count(given[name]) for name, kind in self.arguments.items() if kind.rows), 1)
 
     def checked(self, component: Component, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function with its results checked; without gradients, unless they are its own."""
+        """Return the function with its results checked; it runs without gradients unless it takes them itself."""
 
         def call(*arguments: Any) -> Any:
             with torch.set_grad_enabled(self.own_gradients):
@@ -62,7 +67,7 @@ class Call:
         return call
 
     def check(self, component: Component, result: Any, given: Mapping[str, Any]) -> Any:
-        """Return a result as others may use it; raises `ContractError`."""
+        """Return a checked result; raises `ContractError` if it breaks the contract."""
         return self.returns.check(result, given, self.rows(given), component.label)
 
 
@@ -75,11 +80,11 @@ class Data(Call):
 
 
 def call_of(component: type[Component], method: str = "build") -> Call:
-    """Return how what a method gives is called: `call` for `build`, ``<method>_call`` for another."""
+    """Return the `Call` of the function that a method returns: `call` for `build`, ``<method>_call`` for another."""
     found: Call = getattr(component, "call" if method == "build" else f"{method}_call")
     return found
 
 
 def checked(component: Component, built: Any, method: str = "build") -> Any:
-    """Return what a method of a component gave, its results checked against its contract."""
+    """Return the function or data that a method of a component gave, checked against its contract."""
     return built if built is None else call_of(type(component), method).checked(component, built)

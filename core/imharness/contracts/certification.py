@@ -1,8 +1,8 @@
 """Certifications: defenses that prove how far a score can move (randomized smoothing).
 
-A certification scores many noisy copies of an image and reads a promise off these scores: a radius within which the
-value stays (Cohen, Rosenfeld & Kolter, ICML 2019), or an interval for every image within a radius of its own (Chiang
-et al., "Detection as Regression: Certified Object Detection with Median Smoothing", NeurIPS 2020).
+A certification scores many noisy copies of an image and derives a promise from these scores: a radius within which the
+value stays (Cohen, Rosenfeld & Kolter, ICML 2019), or an interval that holds the score of every image within a fixed
+radius (Chiang et al., "Detection as Regression: Certified Object Detection with Median Smoothing", NeurIPS 2020).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from imharness.contracts.values import BOUNDS, IMAGES, STREAMS, Images, Only, Re
 
 @dataclass(frozen=True)
 class Certificate:
-    """What holds for each image, with the confidence that the method states. All tensors are ``(N,)``.
+    """What is proven for each image, with the confidence that the method states. All tensors are ``(N,)``.
 
     Attributes:
         value: score of the smoothed metric, finite.
@@ -30,7 +30,7 @@ class Certificate:
             score instead.
         delta: width of the interval that holds the smoothed score of every image within the method's own radius, in the
             unit of the score; NaN for a method that gives a radius.
-        abstained: bool; True where there is no promise.
+        abstained: bool; True means no promise for this image.
     """
 
     value: torch.Tensor
@@ -42,27 +42,27 @@ class Certificate:
 Smooth: TypeAlias = Callable[[Callable[[Images], Scores], Images, ImageRng], torch.Tensor]
 """A built noisy pass: (metric, images ``(N, 3, H, W)``, streams) -> finite scores ``(N, S, V)``.
 
-S noisy copies of each image are scored in V versions, such as before and after a denoiser. Copies are made and scored a
-few at a time, so that memory does not grow with S.
+S noisy copies of each image are scored in V versions, such as before and after a denoiser. The copies are made and
+scored a few at a time, so that memory does not grow with S.
 """
 Certify: TypeAlias = Callable[[torch.Tensor, tuple[float, float]], Certificate]
 """A built certification: scores ``(N, S, V)`` of noisy copies and the metric's (lower, upper) -> certificate."""
 SCORER = Only("Callable[[Images], Scores]")
-"""The metric that is smoothed; it is called here, wherever the noisy pass runs."""
+"""The metric that is smoothed; it is always called in this process, wherever the noisy pass runs."""
 NOISY_SCORES = Rows(dimensions=3)
 CERTIFICATE = Record(Certificate, value=Rows(), radius=Rows(gaps=True), delta=Rows(gaps=True), abstained=Rows())
 
 
 class Certification(MetricDefense, Builds[Certify]):
-    """A defense that proves how much a score can change: it scores noisy copies, then reads a promise off them."""
+    """A defense that proves how much a score can change: it scores noisy copies and derives a promise from them."""
 
     call = Call(scores=NOISY_SCORES, bounds=BOUNDS, returns=CERTIFICATE)
     smooth_call: ClassVar[Call] = Call(score=SCORER, images=IMAGES, rng=STREAMS, returns=NOISY_SCORES)
 
     def noisy(self) -> Certification:
-        """Return the certification whose noisy pass this one reads; several that agree share one pass."""
+        """Return the certification whose noisy pass this one reads; several that return the same share one pass."""
         return self
 
     @abstractmethod
     def smooth(self, device: torch.device) -> Smooth:
-        """Return the noisy pass; `build` returns what reads the certificate off its scores."""
+        """Return the noisy pass; `build` returns the function that derives the certificate from its scores."""

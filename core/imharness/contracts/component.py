@@ -1,7 +1,7 @@
 """What every component is: a frozen configuration with facts about a method; `build` turns it into a plain callable.
 
-A component is cheap to make, to compare and to send; what is large or slow (weights, data, networks) is loaded by
-`build` alone. Its parameters are part of its label and of the identity of every result.
+A component is cheap to make, to compare and to send. Only `build` loads what is large or slow: weights, data, networks.
+The parameters are part of the label and of the identity of every result.
 """
 
 import inspect
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from imharness.contracts.data_source import DataSource
 
 KINDS = ("attack", "defense", "metric", "evaluator", "model", "dataset", "track", "weight-training")
-"""What a component can be; a contract says which."""
+"""The kinds of components; each contract belongs to one."""
 SELECTABLE = KINDS[:6]
 """The kinds that a profile or a command line selects."""
 ID_PATTERN = rf"^{ID}$"
@@ -37,10 +37,10 @@ class Paper(BaseModel):
 
 
 class Info(BaseModel):
-    """What the science needs to know about a component.
+    """What a reader of the results needs to know about a component.
 
-    `control`: for a control, which is ranked and never crowned, what it is, in a few words: "a flat image".
-    `version` is the version of the numbers: bump it and every result computed with the component is computed again.
+    `control` says in a few words what a control is, such as "a flat image"; a control is ranked and never wins.
+    `version` is the version of the numbers: if you raise it, every result of the component is computed again.
     Author, licence and package come from the package's metadata.
     """
 
@@ -53,22 +53,22 @@ class Info(BaseModel):
 
 
 class Component(BaseModel):
-    """Base of everything a plugin can register: hyper-parameters as fields, facts as `info`."""
+    """Base of everything that a plugin can register: hyper-parameters are fields, facts are in `info`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: ClassVar[str]
     info: ClassVar[Info]
     call: ClassVar[Any] = None
-    """How what `build` returns is called; every contract states its own: see `imharness.contracts.call`."""
+    """How the function that `build` returns is called. Every contract states its own; see `imharness.values`."""
     declares: ClassVar[tuple[str, ...]] = ()
-    """The attributes, words in a tuple or a set, that a contract lets its components state beside `info`."""
+    """The names of class attributes, tuples or sets of words, that components of a contract may set beside `info`."""
     address: ClassVar[str] = ""
     """The field that ``--dataset method:VALUE`` sets, if there is one."""
 
     @property
     def label(self) -> str:
-        """``owner/method[field=value]`` with the fields that differ from their defaults."""
+        """The label ``owner/method[field=value]``, with the fields that differ from their defaults."""
         changed = {
             name: getattr(self, name)
             for name, field in type(self).model_fields.items()
@@ -83,44 +83,48 @@ class Component(BaseModel):
 
     @property
     def control(self) -> str:
-        """What this is a control for, or "" for an entry; a component whose parameters decide overrides it."""
+        """What this control is, or "" for an entry. Override it where the parameters decide."""
         return self.info.control
 
     @property
     def isolation(self) -> str:
-        """What keeps the component's code apart from this process; empty where nothing does."""
+        """What isolates the component's code from this process; empty if nothing does."""
         return ""
 
     def ref(self) -> ComponentRef:
-        """Return this component as pure data, from which `Registry.revive` makes it again."""
+        """Return this component as pure data, from which `Registry.revive` restores it."""
         return ComponentRef(
-            kind=self.kind, id=self.info.id, version=self.info.version, label=self.label,
-            parameters=self.model_dump(mode="json"), content=self.content(),
-        )  # fmt: skip
+            kind=self.kind,
+            id=self.info.id,
+            version=self.info.version,
+            label=self.label,
+            parameters=self.model_dump(mode="json"),
+            content=self.content(),
+        )
 
     def variants(self) -> list[Self]:
-        """Return what ``method[*]`` means: this component with each value of its parameter study, or it alone."""
+        """Return what ``method[*]`` means: this component at each value of its parameter study, or only itself."""
         return [self]
 
     def content(self) -> str:
-        """Return a digest of the files that parameters point to; part of every result's identity. Never raises."""
+        """Return a digest of the files that parameters point to, for the identity of results; never raises."""
         return ""
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the files `build` needs on this machine."""
+        """Return the files that `build` needs on this machine."""
         return ()
 
     def data_sources(self) -> tuple["DataSource", ...]:
-        """Return where the data come from that `build` reads; `harness assets get` and `import` follow from it."""
+        """Return the sources of the data that `build` reads, for `harness assets get` and `harness assets import`."""
         return ()
 
     def require(self) -> None:
-        """Raise `Unavailable` unless everything `build` needs is on this machine."""
+        """Raise `Unavailable` unless everything that `build` needs is on this machine."""
         for asset in self.assets():
             asset.path()
 
     def is_here(self) -> bool:
-        """Say whether everything `build` needs is on this machine."""
+        """Return whether everything that `build` needs is on this machine."""
         with suppress(Unavailable):
             self.require()
             return True
@@ -130,6 +134,6 @@ class Component(BaseModel):
         """Return a copy with other hyper-parameters.
 
         Raises:
-            pydantic.ValidationError: a value is out of the bounds of its field, or there is no such field.
+            pydantic.ValidationError: a value is outside the bounds of its field, or there is no such field.
         """
         return type(self).model_validate({**self.model_dump(), **changes})

@@ -1,4 +1,4 @@
-"""What a data set says of its published files."""
+"""What a data set states about its published files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ PART = r"^[^/\\][^\\]*$"
 class Archive(BaseModel):
     """A published file of a data set, packed or not.
 
-    `address`: where it can be downloaded; empty: a person gets it. `size`: bytes, 0: not published. `sha256`: empty
-    where none is published; then the layout alone tells the right file. `into`: the folder that it is unpacked into,
-    where its own names begin further down than those of the data set.
+    `address` is where it can be downloaded, or empty if a person must get it. `size` is in bytes, or 0 if it is not
+    published. `sha256` is empty if none is published; then only the layout tells whether the file is the right one.
+    `into` is the folder that the archive is unpacked into, if its own names lack the first folders of the data set.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -30,11 +30,11 @@ class Archive(BaseModel):
 class DataSource(BaseModel):
     """The published files of a data set, and what the loader finds in them.
 
-    `name`: the folder among the assets that the loader reads. `page`: where the data set is described. `steps`: what a
-    person does to get it, where a file has no address. `members`: files, or folders that end in a slash, which must be
-    in the folder; `optional` ones may be. `nested`: archives inside the archives that hold members. `units`: how many
-    images or rows the loader gives, 0: any number. `shape`: of each, 0 where it varies: height and width of images,
-    features of rows; empty: any.
+    `name` is the folder among the assets that the loader reads, `page` the address of the description. `steps` says
+    what a person does to get the data if a file has no address. `members` are the files, and the folders, which end in
+    a slash, that must be in the folder; `optional` ones may be there. `nested` are archives inside the archives that
+    hold members. `units` is how many images or rows the loader gives; 0 means any number. `shape` is the height and
+    width of each image, or the features of each row; 0 means that this size varies, and an empty tuple any shape.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,20 +52,26 @@ class DataSource(BaseModel):
 
     @property
     def has_address(self) -> bool:
-        """Say whether every file can be downloaded."""
+        """Whether every file can be downloaded."""
         return bool(self.archives) and all(archive.address for archive in self.archives)
 
     def downloads(self) -> list[Asset]:
-        """Return the files that have an address, as assets among the downloads."""
+        """Return the files that have an address, as assets in the folder of downloads."""
         return [
             Asset(
-                name=self.name, file=f"downloads/{self.name}/{archive.file}", sha256=archive.sha256, size=archive.size,
-                licence=self.licence, source=self.page, address=archive.address,
+                name=self.name,
+                file=f"downloads/{self.name}/{archive.file}",
+                sha256=archive.sha256,
+                size=archive.size,
+                licence=self.licence,
+                source=self.page,
+                address=archive.address,
             )
-            for archive in self.archives if archive.address
-        ]  # fmt: skip
+            for archive in self.archives
+            if archive.address
+        ]
 
     def by_hand(self) -> str:
-        """Return how a person gets the files, in one sentence that ends in the command."""
+        """Return how a person gets the files: one sentence that ends in the command."""
         files = " ".join(archive.file for archive in self.archives) or "FILE_OR_FOLDER"
         return f"{self.steps or f'get {files} from {self.page}'}; then: harness assets import {self.name} {files}"

@@ -1,7 +1,7 @@
 """Attacks that learn something once and use it for every image, such as universal perturbations and generators.
 
-The harness calls `fit` once for each target and set of training images, stores what it returns, and gives that to
-`build` for every strength.
+The harness calls `fit` once for each target and set of training images, stores the result, and passes it to `build` for
+every strength.
 """
 
 from abc import abstractmethod
@@ -21,15 +21,20 @@ class FittedAttack(BaseAttack):
 
     call = AttackCall(images=IMAGES, target=TARGET, rng=STREAMS, returns=SAME_IMAGES, own_gradients=True)
     fit_call: ClassVar[Call] = Call(
-        images=IMAGES, target=TARGET, rng=GENERATOR, progress=PROGRESS, returns=TENSORS,
-        own_gradients=True, direct=True,
-    )  # fmt: skip
+        images=IMAGES,
+        target=TARGET,
+        rng=GENERATOR,
+        progress=PROGRESS,
+        returns=TENSORS,
+        own_gradients=True,
+        direct=True,
+    )
     declares = ("fit_fields",)
     fit_fields: ClassVar[tuple[str, ...]] = ()
-    """The fields that training depends on; attacks that agree in them share one training."""
+    """The fields that training depends on; attacks with equal values in them share one training."""
 
     def unscaled(self) -> Self:
-        """Return this attack with all fields that training does not depend on at their defaults."""
+        """Return this attack with defaults for all fields that training does not depend on."""
         return type(self).model_validate({name: getattr(self, name) for name in self.fit_fields})
 
     @abstractmethod
@@ -37,15 +42,15 @@ class FittedAttack(BaseAttack):
         """Train on images and return what was learnt.
 
         Args:
-            images: float32 ``(N, 3, H, W)`` in [0, 1], which no table reports on.
-            target: of the same metric and defense that is attacked later; it counts no queries here.
-            rng: a generator of this training alone.
-            progress: to be told how far the training is.
+            images: float32 ``(N, 3, H, W)`` in [0, 1]; no table reports on them.
+            target: the target with the metric and defense that are attacked later; it counts no queries here.
+            rng: a generator that only this training uses.
+            progress: call it to tell how far the training is.
 
         Returns:
-            Finite tensors by name, which are stored and given to `build`.
+            Finite tensors by name, which are stored and passed to `build`.
         """
 
     @abstractmethod
     def build(self, device: torch.device, fitted: Mapping[str, torch.Tensor]) -> Perturb:
-        """Return the attack as a callable, given what `fit` returned, on `device`."""
+        """Return the attack as a callable; `fitted` is what `fit` returned, on `device`."""

@@ -8,10 +8,10 @@ from imharness.contracts.metric import Metric
 from imharness.contracts.values import IMAGES, SCORES, Images, Scores
 
 FullReferenceScore: TypeAlias = Callable[[Images, Images], Scores]
-"""A built full-reference metric: images, references -> scores.
+"""A built full-reference metric: (images, references) -> scores.
 
-Both are float32 ``(N, 3, H, W)`` in [0, 1], of one shape; scores are float32 ``(N,)``, finite. Networks in it are in
-evaluation mode with their parameters frozen; gradients flow to the images where `MetricInfo.differentiable` says so.
+Both are float32 ``(N, 3, H, W)`` in [0, 1], of one shape; scores are float32 ``(N,)``, finite. Its networks are in
+evaluation mode with their parameters frozen; gradients flow to the images if `MetricInfo.differentiable` says so.
 """
 
 

@@ -1,4 +1,4 @@
-"""Defenses of shared gradients: what a participant of federated learning does before it sends them."""
+"""Defenses of shared gradients: what a participant in federated learning does to gradients before it sends them."""
 
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
@@ -9,10 +9,10 @@ from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import GRADIENTS, STREAMS, Gradients
 
 ProtectGradients: TypeAlias = Callable[[Gradients, ImageRng], Gradients]
-"""A built gradient defense: gradients, streams -> gradients of the same names and shapes.
+"""A built gradient defense: (gradients, streams) -> gradients of the same names and shapes.
 
-Name -> float32 ``(N, *parameter.shape)``, one gradient for each image or batch, in any range; one stream for each.
-Row i of the result depends on row i alone, and is finite where the gradient that came in was.
+Gradients are name -> float32 ``(N, *parameter.shape)`` in any range: one gradient, and one stream, for each image or
+batch. Row i of the result depends only on row i, and is finite where the given gradient was.
 """
 
 

@@ -1,4 +1,4 @@
-"""Data sets of images: names, sizes and labels at once, pixels when they are asked for."""
+"""Data sets of images: names, sizes and labels are read at once, pixels when they are asked for."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from imharness.errors import ContractError
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images by position, loaded when asked for, and what is known of each.
+    """Images by position, loaded when they are asked for, and what is known about each.
 
     `names` are unique; `shapes` are (height, width). `columns` hold one value per image: ``mos`` (higher = better),
-    ``label``, ``class`` (the label's name), ``reference`` (name of the undistorted image), ``photograph`` (what
-    several references are cut from: they are not independent), ``family`` and ``severity`` of a distortion. Of a
-    forced choice: ``group`` (its name), ``choice`` (0 or 1, which alternative) and ``judge`` (share of people who
-    found alternative 1 nearer); ``same``: share who saw no difference from the reference; ``judges``: how many
-    people were asked. `proxy` says in words what stands in for human labels, or is empty when people gave them.
+    ``label``, ``class`` (the label's name), ``reference`` (name of the undistorted image), ``photograph`` (the
+    photograph that several references are cut from, so that they are not independent), ``family`` and ``severity`` of a
+    distortion. A forced choice has ``group`` (its name), ``choice`` (0 or 1, which alternative) and ``judge`` (share of
+    people who found alternative 1 nearer). ``same`` is the share of people who saw no difference from the reference,
+    ``judges`` how many people were asked. `proxy` says in words what stands in for human labels, and is empty if people
+    gave them.
     """
 
     names: tuple[str, ...]
@@ -45,27 +46,30 @@ class ImageSet:
         return self.at(range(limit))
 
     def at(self, places: Sequence[int]) -> ImageSet:
-        """Return the images at some positions, in the order given."""
+        """Return the images at the given positions, in the given order."""
         columns = {name: values[list(places)] for name, values in self.columns.items()}
         return ImageSet(
-            tuple(self.names[p] for p in places), tuple(self.shapes[p] for p in places),
-            lambda own: self.load([places[p] for p in own]), columns, self.proxy,
-        )  # fmt: skip
+            tuple(self.names[p] for p in places),
+            tuple(self.shapes[p] for p in places),
+            lambda own: self.load([places[p] for p in own]),
+            columns,
+            self.proxy,
+        )
 
     def batches(self, size: int) -> Iterator[list[int]]:
-        """Yield runs of at most `size` neighbouring positions whose images have one shape."""
+        """Yield lists of at most `size` successive positions whose images have one shape."""
         for _, run in groupby(range(len(self)), key=self.shapes.__getitem__):
             positions = list(run)
             yield from (positions[start : start + size] for start in range(0, len(positions), size))
 
 
 class ImageSetKind(Only):
-    """An image set whose names are unique, whose columns fit, and whose images are checked when they are loaded."""
+    """An image set with unique names and columns of the right length; its images are checked when they are loaded."""
 
     def check(self, value: Any, given: Mapping[str, Any], n: int, who: str) -> ImageSet:
         found: ImageSet = super().check(value, given, n, who)
         if len(set(found.names)) != len(found.names) or not found.names:
-            raise ContractError(f"{who}: names of images must be unique, and there must be one")
+            raise ContractError(f"{who}: names of images must be unique, and there must be at least one image")
         for name, column in (*found.columns.items(), ("shapes", found.shapes)):
             if len(column) != len(found):
                 raise ContractError(f"{who}: column {name} has {len(column)} values for {len(found)} images")
@@ -80,14 +84,14 @@ class ImageSetKind(Only):
 
 
 class ImageDataset(Component, Builds[ImageSet]):
-    """A set of images; `build` reads no more than it must, and `ImageSet.load` the pixels.
+    """A set of images. `build` reads no more than it must; `ImageSet.load` reads the pixels.
 
-    `build` raises `Unavailable` where files are not on this machine.
+    `build` raises `Unavailable` if files are not on this machine.
     """
 
     kind: ClassVar[str] = "dataset"
     call = Data(returns=ImageSetKind("ImageSet", ImageSet))
 
     def published_units(self) -> int:
-        """Return how many images the published set has with these parameters; 0: known only once it is read."""
+        """Return how many images the published set has with these parameters, or 0 if only reading it tells."""
         return 0

@@ -1,4 +1,4 @@
-"""Defenses of private images: they change images and labels before a gradient is computed from them."""
+"""Defenses of private images, which change images and labels before a gradient is computed from them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from imharness.contracts.values import IMAGES, STREAMS, TARGETS, Images, Record,
 
 @dataclass(frozen=True)
 class ImagePool:
-    """Further images that a participant holds, to mix private ones with (as InstaHide does, Huang et al., ICML 2020).
+    """Further images of a participant, to mix private ones with (as InstaHide does, Huang et al., ICML 2020).
 
     Attributes:
         images: float32 ``(M, 3, H, W)`` in [0, 1].
-        targets: float32 ``(M, classes)``, a share for each class.
+        targets: float32 ``(M, classes)``, the share of each class.
     """
 
     images: Images
@@ -28,8 +28,8 @@ class ImagePool:
 ProtectImages: TypeAlias = Callable[[Images, torch.Tensor, ImagePool, ImageRng], tuple[Images, torch.Tensor]]
 """A built image protection: (images, targets, pool, streams) -> (images, targets), of the same shapes.
 
-Images are float32 ``(N, 3, H, W)`` in [0, 1], targets float32 ``(N, classes)``; one stream for each image. Images
-that come out are finite and may leave [0, 1], as InstaHide turns signs.
+Images are float32 ``(N, 3, H, W)`` in [0, 1], targets float32 ``(N, classes)``, and there is one stream for each image.
+The returned images are finite and may leave [0, 1], because InstaHide flips signs.
 """
 POOL = Record(ImagePool, images=IMAGES, targets=TARGETS)
 PROTECTED = Several(images=Rows(like="images", annotation="Images"), targets=TARGETS)

@@ -1,4 +1,4 @@
-"""Membership inference: evaluators that guess who was in the training set."""
+"""Membership inference: evaluators that guess which records were in the training set."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ Evidence = Literal["references", "robustness", "gradients"]
 
 @dataclass(frozen=True)
 class References:
-    """K reference models of the adversary, shown the target's rows and further rows that the target never saw.
+    """The outputs of the adversary's K reference models on the target's rows, and on rows that the target never saw.
 
-    ``log_odds`` float32 ``(K, m)``: log p_y - log(1 - p_y) of the true class; ``member`` bool ``(K, m)``: which of the
-    target's rows each reference model was trained on, drawn at random by the adversary. The population is p rows of the
-    adversary: ``population_log_odds`` ``(K, p)`` of the references, ``target_population_log_odds`` ``(p,)`` of the
-    target.
+    ``log_odds``, float32 ``(K, m)``, is log p_y - log(1 - p_y) of the true class. ``member``, bool ``(K, m)``, says
+    which of the target's rows each reference model was trained on; the adversary drew them at random. The population is
+    p rows of the adversary: ``population_log_odds``, ``(K, p)``, are those of the references,
+    ``target_population_log_odds``, ``(p,)``, those of the target.
     """
 
     log_odds: torch.Tensor
@@ -31,7 +31,7 @@ class References:
 
 @dataclass(frozen=True)
 class Robustness:
-    """Share of noisy copies of a row that are classified right, ``(n,)`` in [0, 1]: all that labels alone tell."""
+    """Share of noisy copies of a row that are classified correctly, ``(n,)`` in [0, 1]: all that labels reveal."""
 
     shadow: torch.Tensor
     target: torch.Tensor
@@ -39,10 +39,10 @@ class Robustness:
 
 @dataclass(frozen=True)
 class LastLayerGradients:
-    """Per row, the gradient of the cross-entropy in the last linear layer, as its two factors: error x features.
+    """For each row, the gradient of the cross-entropy in the last linear layer, as its two factors: error x features.
 
-    ``error`` ``(n, classes)``: probabilities of the undisguised model minus the one-hot label; ``features`` ``(n, d)``:
-    what goes into the layer. An adversary who holds the model's parameters can compute both.
+    ``error``, ``(n, classes)``, is the probabilities of the undefended model minus the one-hot label. ``features``,
+    ``(n, d)``, is the input of the layer. An adversary who holds the model's parameters can compute both.
     """
 
     shadow_error: torch.Tensor
@@ -55,8 +55,8 @@ class LastLayerGradients:
 class MembershipQuery:
     """What an evaluator may see. Outputs are probabilities, float32 ``(n, classes)``; labels int64 ``(n,)``.
 
-    The rows of the target are permuted: their order says nothing about membership. The last three are
-    there for evaluators that ask for them in `reads`.
+    The rows of the target are permuted: their order says nothing about membership. The last three are given to
+    evaluators that ask for them in `reads`.
     """
 
     shadow_outputs: torch.Tensor
@@ -71,7 +71,10 @@ class MembershipQuery:
 
 
 InferMembership: TypeAlias = Callable[[MembershipQuery], Scores]
-"""A built evaluator: float32 ``(m,)`` for the m target rows, higher = more likely a member; >= 0 says member."""
+"""A built evaluator: query -> float32 ``(m,)``, one score for each target row.
+
+A higher score means more likely a member; a score of at least 0 says that the row is one.
+"""
 
 
 class MembershipEvaluator(Component, Builds[InferMembership]):
@@ -81,4 +84,4 @@ class MembershipEvaluator(Component, Builds[InferMembership]):
     call = Call(query=Record(MembershipQuery, rows_of="target_labels"), returns=SCORES)
     declares = ("reads",)
     reads: ClassVar[frozenset[Evidence]] = frozenset()
-    """What the evaluator needs beyond outputs and labels."""
+    """The evidence that the evaluator needs beyond outputs and labels."""

@@ -34,7 +34,11 @@ depend on the other rows of the call.
 
 
 class MembershipDefenseInfo(Info):
-    """`baseline`: this is plain training, the row that shadow models of a non-adaptive adversary use."""
+    """What the harness must know about a defense against membership inference.
+
+    `baseline` says that this is plain training, which an adversary who does not know the defense gives its shadow
+    models.
+    """
 
     baseline: bool = Field(default=False)
 

@@ -18,9 +18,9 @@ class TrainingData:
     """What a defender trains on: the members, and further rows of the same kind that are not members.
 
     Attributes:
-        features: float32 ``(n, *shape)`` of the members.
-        labels: int64 ``(n,)``, classes from 0.
-        reference_features: float32 ``(m, *shape)``, not to be learnt by heart: for regularisation and early stopping.
+        features: float32 ``(n, *shape)``, those of the members.
+        labels: int64 ``(n,)``, classes counted from 0.
+        reference_features: float32 ``(m, *shape)``, for regularisation and early stopping, not to be trained on.
         reference_labels: int64 ``(m,)``.
     """
 
@@ -32,12 +32,12 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How long and how a model is trained when nothing defends it.
+    """How long and how a model is trained without a defense.
 
     Attributes:
         epochs: passes over the members.
         batch_size: rows per step; the last step of an epoch may have fewer.
-        learning_rate: of the optimiser, at the start.
+        learning_rate: the optimiser's learning rate at the start.
     """
 
     epochs: int
@@ -45,22 +45,23 @@ class TrainingPlan:
     learning_rate: float
     optimiser: Literal["adam", "sgd"] = "adam"
     decay_after: int = 0
-    """Epochs after which the learning rate is a tenth; 0: never."""
+    """Epochs after which the learning rate drops to a tenth; 0 means never."""
 
 
 Network: TypeAlias = torch.nn.Module
 TrainPrivately: TypeAlias = Callable[[Network, TrainingData, TrainingPlan, torch.Generator, Progress], Network]
 """A built training defense: (network, data, plan, rng, progress) -> network.
 
-It trains the network in place or returns another one, on the same device, whose outputs are logits ``(n,
-classes)``. The network is in evaluation mode on return. All randomness comes from `rng`.
+It trains the network in place or returns another one on the same device. The outputs of the returned network are logits
+``(n, classes)``, and it is in evaluation mode. All randomness comes from `rng`.
 """
 TrainTogether: TypeAlias = Callable[
     [Sequence[Network], Sequence[TrainingData], TrainingPlan, Sequence[torch.Generator], Progress], None
 ]
-"""Trains several networks of one architecture in place, each on data and with a generator of its own.
+"""Trains several networks of one architecture in place, each on its own data and with its own generator.
 
-All have as many members. Every network ends as it would alone, to rounding; evaluation mode on return.
+All have the same number of members. Up to rounding, every network ends as if it were trained alone. All are in
+evaluation mode on return.
 """
 
 
@@ -79,18 +80,28 @@ class MembershipTraining(Component, Builds[TrainPrivately]):
     kind: ClassVar[str] = "defense"
     info: ClassVar[MembershipDefenseInfo]
     call = Call(
-        network=NETWORK, data=Only("TrainingData"), plan=Only("TrainingPlan"), rng=GENERATOR, progress=PROGRESS,
-        returns=TRAINED_NETWORK, own_gradients=True,
-    )  # fmt: skip
+        network=NETWORK,
+        data=Only("TrainingData"),
+        plan=Only("TrainingPlan"),
+        rng=GENERATOR,
+        progress=PROGRESS,
+        returns=TRAINED_NETWORK,
+        own_gradients=True,
+    )
     build_together_call: ClassVar[Call] = TogetherCall(
-        networks=Only("Sequence[torch.nn.Module]"), data=Only("Sequence[TrainingData]"), plan=Only("TrainingPlan"),
-        rngs=Only("Sequence[torch.Generator]"), progress=PROGRESS, returns=TRAINED_NETWORK, own_gradients=True,
-    )  # fmt: skip
+        networks=Only("Sequence[torch.nn.Module]"),
+        data=Only("Sequence[TrainingData]"),
+        plan=Only("TrainingPlan"),
+        rngs=Only("Sequence[torch.Generator]"),
+        progress=PROGRESS,
+        returns=TRAINED_NETWORK,
+        own_gradients=True,
+    )
 
     def promises(self, plan: TrainingPlan, rows: int) -> tuple[float, float] | None:
-        """Return (epsilon, delta) of the differential privacy of a training of `rows` members; None: no promise."""
+        """Return (epsilon, delta) of the differential privacy of training on `rows` members; None means no promise."""
         return None
 
     def build_together(self, device: torch.device, network: Network) -> TrainTogether | None:
-        """Return a training of several such networks at once, or None where one after the other is no slower."""
+        """Return a function that trains several such networks at once, or None if that would not be faster."""
         return None

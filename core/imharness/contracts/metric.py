@@ -13,9 +13,9 @@ class MetricInfo(Info):
     """What a reader of the tables must know about a metric.
 
     Attributes:
-        higher_means: what a higher score says: better or worse quality, or more or less leakage.
-        bounds: (lower, upper) of the scores on natural images, finite; attacks and relative scores need them.
-        unit: of the score, such as "dB"; empty where it has none.
+        higher_means: what a higher score means: better or worse quality, or more or less leakage.
+        bounds: finite (lower, upper) of the scores on natural images; attacks and relative scores need them.
+        unit: the unit of the score, such as "dB"; empty if it has none.
         differentiable: whether gradients flow from scores to images.
     """
 
@@ -24,7 +24,7 @@ class MetricInfo(Info):
     unit: str = ""
     differentiable: bool = True
     labelled: str = ""
-    """What readers of a table must know of it, in a few words: "a small network trained for this package"."""
+    """What readers of a table must know about it, in a few words: "a small network trained for this package"."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -34,14 +34,14 @@ class MetricInfo(Info):
 
 
 class Metric(Component):
-    """What all metrics share; derive from `NoReferenceMetric`, `FullReferenceMetric` or `DistributionMetric`."""
+    """What all metrics share. Derive from `NoReferenceMetric`, `FullReferenceMetric` or `DistributionMetric`."""
 
     kind: ClassVar[str] = "metric"
     info: ClassVar[MetricInfo]
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """(lower, upper); raises `ContractError` when the metric declares none: no range is ever assumed."""
+        """The declared (lower, upper). Raises `ContractError` if there are none: no range is ever assumed."""
         if self.info.bounds is None:
             raise ContractError(
                 f"{self.info.id} declares no bounds; relative scores need them: set MetricInfo(bounds=(lower, upper))"
@@ -50,5 +50,5 @@ class Metric(Component):
 
     @property
     def closeness(self) -> int:
-        """+1 when a higher score means closer to the reference (and so more leakage), else -1."""
+        """+1 if a higher score means closer to the reference (and so more leakage), else -1."""
         return 1 if self.info.higher_means in ("better_quality", "more_leakage") else -1

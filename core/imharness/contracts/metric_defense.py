@@ -16,10 +16,10 @@ class DefenseInfo(Info):
         random: whether it draws from `rng`; adaptive attacks then average several draws (expectation over
             transformation, Athalye et al., ICML 2018).
         group: a word for the kind of method, for tables by group.
-        grid: field -> the values that a parameter study tries, selected by ``method[*]``.
-        stand_in: the id of a purification whose gradient white-box attacks read instead of this one's, where this has
-            none (BPDA, Athalye, Carlini & Wagner, ICML 2018, section 4.1); it gets this one's values of fields that
-            both have. Empty: the identity.
+        grid: field -> the values that a parameter study tries; ``method[*]`` selects them.
+        stand_in: the id of the purification whose gradient white-box attacks read if this one has none (BPDA, Athalye,
+            Carlini & Wagner, ICML 2018, section 4.1); fields that both have get the values of this one. Empty means the
+            identity.
     """
 
     differentiable: bool
@@ -30,15 +30,15 @@ class DefenseInfo(Info):
 
 
 class MetricDefense(Component):
-    """What the defenses of a metric share; derive from `Purification`, `TrainingDefense` or `Certification`."""
+    """What the defenses of a metric share. Derive from `Purification`, `TrainingDefense` or `Certification`."""
 
     kind: ClassVar[str] = "defense"
     info: ClassVar[DefenseInfo]
 
     def variants(self) -> list[Self]:
-        """Return this defense at each value of its grid, or alone."""
+        """Return this defense at each value of its grid, or only itself if it has no grid."""
         return [self.with_parameters(**{f: v}) for f, values in self.info.grid.items() for v in values] or [self]
 
     def without_grid(self) -> Self:
-        """Return this defense with the fields of its grid at their defaults: what all its variants are variants of."""
+        """Return this defense with the fields of its grid at their defaults, which all its variants share."""
         return type(self).model_validate({k: v for k, v in self.model_dump().items() if k not in self.info.grid})

@@ -12,8 +12,8 @@ from imharness.contracts.values import COUNT, GENERATOR, NETWORK, SHAPE
 NetworkFactory: TypeAlias = Callable[[tuple[int, ...], int, torch.Generator], torch.nn.Module]
 """A built model: (shape of an input, number of classes, rng) -> a fresh classifier on the device.
 
-It takes float32 ``(N, *shape)`` and returns logits, float32 ``(N, classes)``. The initial weights come from `rng`
-alone. Raises `UsageError` for shapes or numbers of classes that the architecture cannot take.
+The classifier takes float32 ``(N, *shape)`` and returns logits, float32 ``(N, classes)``. Its initial weights depend
+only on `rng`. The factory raises `UsageError` for shapes or numbers of classes that the architecture cannot take.
 """
 
 
@@ -23,4 +23,4 @@ class Model(Component, Builds[NetworkFactory]):
     kind: ClassVar[str] = "model"
     call = Call(shape=SHAPE, classes=COUNT, rng=GENERATOR, returns=NETWORK, own_gradients=True)
     trained: ClassVar[bool] = False
-    """The factory returns trained weights, whatever `rng` is, and raises `UsageError` where they do not fit."""
+    """Whether the factory returns trained weights, whatever `rng` is; it raises `UsageError` where they do not fit."""

@@ -1,4 +1,4 @@
-"""The audit of one model: what a track is given of it by `imharness.audit`, and what it finds out."""
+"""The audit of one model: what `imharness.audit` gives to a track, and what the track finds out."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class GivenOutputs:
     """What a person gave as the outputs of a model, not checked yet.
 
     Args:
-        probabilities: to be ``(n, classes)``.
-        labels: to be ``(n,)``, the class of each row.
-        member: to be ``(n,)``, true for rows of the training set.
-        called: what messages call these three.
-        shadow: bool ``(n,)``, rows that are of a shadow model; None where all are of one model.
+        probabilities: should be ``(n, classes)``.
+        labels: should be ``(n,)``, the class of each row.
+        member: should be ``(n,)``, true for rows of the training set.
+        called: the names of these three in messages.
+        shadow: bool ``(n,)``, true for rows of a shadow model; None if all rows are of one model.
     """
 
     probabilities: Array
@@ -38,10 +38,10 @@ class AuditRequest:
     """What `imharness.audit` asks of a track.
 
     Args:
-        target: outputs of the model, and where it says so those of its shadow model.
-        shadow: outputs of the shadow model, if they were given by themselves.
-        evaluators: those that were named; else all that are on this machine.
-        named: whether they were named.
+        target: outputs of the model, and of its shadow model where `GivenOutputs.shadow` says so.
+        shadow: outputs of the shadow model, if they were given separately.
+        evaluators: those that the user named, or else all that are on this machine.
+        named: whether the user named them.
     """
 
     target: GivenOutputs
@@ -61,9 +61,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one evaluator finds out about the target; a rate that so few non-members do not define is None.
+    """What one evaluator finds out about the target; a rate is None if there are too few non-members to define it.
 
-    `on_shadow`: its balanced accuracy on rows of the shadow model, when it learns on the others.
+    `on_shadow` is its balanced accuracy on rows of the shadow model after it learnt on the other rows of that model.
     """
 
     evaluator: str
@@ -89,7 +89,7 @@ class Risk:
     rows: list[int]
     member_quantiles: list[float]
     by_class: Mapping[int, tuple[float | None, float | None]]
-    """Class -> mean risk score of its members, train minus test accuracy."""
+    """Class -> (mean risk score of its members, training minus test accuracy)."""
     correlation: float | None
 
 
@@ -108,18 +108,18 @@ class ModelAudit:
     def worst(self) -> Finding:
         """Return the finding of the evaluator that is most accurate on the shadow model.
 
-        The largest of many accuracies on the target is too large by chance.
+        It is not chosen by the target: the largest of many accuracies there would be too large by chance.
         """
         return max(self.findings, key=lambda f: f.on_shadow)
 
     def facts(self) -> dict[str, Any]:
-        """Return everything as plain data, full precision."""
+        """Return everything as plain data in full precision."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class AuditAnswer:
-    """What a track answers: all numbers, and in words what was measured on which rows."""
+    """A track's answer: all numbers, and a description of what was measured on which rows."""
 
     found: ModelAudit
     measured: str

@@ -10,12 +10,12 @@ from imharness.contracts.values import IMAGES, SCORES, Images, Scores
 NoReferenceScore: TypeAlias = Callable[[Images], Scores]
 """A built no-reference metric: images -> scores.
 
-Images are float32 ``(N, 3, H, W)`` in [0, 1] of any size; scores are float32 ``(N,)``, finite. Networks in it are in
-evaluation mode with their parameters frozen; gradients flow to the images where `MetricInfo.differentiable` says so.
+Images are float32 ``(N, 3, H, W)`` in [0, 1] of any size; scores are float32 ``(N,)``, finite. Its networks are in
+evaluation mode with their parameters frozen; gradients flow to the images if `MetricInfo.differentiable` says so.
 """
 
 
 class NoReferenceMetric(Metric, Builds[NoReferenceScore]):
-    """Scores an image alone. It must score image i from image i only, whatever else is in the batch."""
+    """Scores an image alone. The score of image i must depend only on image i, whatever else is in the batch."""
 
     call = Call(images=IMAGES, returns=SCORES, by_row=True)

@@ -11,15 +11,15 @@ from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import IMAGES, SHAPE, STREAMS, ImageBatch, Images
 
 Purifier: TypeAlias = Callable[[Images, ImageRng], Images]
-"""A built purification: images, streams -> images.
+"""A built purification: (images, streams) -> images.
 
-Images are float32 ``(N, 3, H, W)`` in [0, 1], before and after; height and width may change, up to 4 times the
-pixels; N may not. Image i of the result depends on image i and stream i alone.
+Images are float32 ``(N, 3, H, W)`` in [0, 1] before and after. Height and width may change, up to 4 times the pixels; N
+may not. Image i of the result depends only on image i and stream i.
 """
 Inverse: TypeAlias = Callable[[Images, tuple[int, ...], ImageRng], Images]
 """A built inverse: (defended images, the originals' shape (3, H, W), streams) -> images ``(N, 3, H, W)`` in [0, 1].
 
-The streams draw again what the purifier drew.
+The streams repeat the draws of the purifier.
 """
 
 
@@ -30,5 +30,8 @@ class Purification(MetricDefense, Builds[Purifier]):
     inverse_call: ClassVar = Call(images=IMAGES, shape=SHAPE, rng=STREAMS, returns=ImageBatch("shape"), by_row=True)
 
     def inverse(self, device: torch.device) -> Inverse | None:
-        """Return what moves pixels back to where they were, for comparisons with the original only; None: nothing."""
+        """Return a function that moves pixels back to where they were, or None if there is none.
+
+        It serves only to compare a defended image with the original.
+        """
         return None

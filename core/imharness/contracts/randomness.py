@@ -1,7 +1,7 @@
-"""Randomness that no batch can change: one independent stream per image.
+"""Randomness that does not depend on the batch: one independent stream per image.
 
-A plain `torch.Generator` gives image 3 other numbers when image 2 is missing from the batch. `ImageRng` holds one
-generator per image, seeded by what the numbers are for and by the image's name, so that batch size, order and
+With a plain `torch.Generator`, image 3 gets other numbers if image 2 is missing from the batch. `ImageRng` holds one
+generator per image, seeded by the purpose of the numbers and by the image's name, so that batch size, order and
 parallelism change no result.
 """
 
@@ -27,7 +27,7 @@ def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
 
 @contextmanager
 def seeded_init(rng: torch.Generator) -> Iterator[None]:
-    """Make torch's layer initialisers draw from `rng` inside the block; the global state is put back after it."""
+    """Make torch's layer initialisers draw from `rng` inside the block, and restore the global state after it."""
     seed = int(torch.randint(2**62, (1,), generator=rng, device=rng.device))
     with torch.random.fork_rng(devices=[]):
         torch.random.manual_seed(seed)
@@ -37,7 +37,7 @@ def seeded_init(rng: torch.Generator) -> Iterator[None]:
 class ImageRng:
     """One random stream per image of a batch.
 
-    Every draw returns a tensor ``(N, *shape)`` whose row i depends only on stream i and on how often it was drawn from.
+    Every draw returns a tensor ``(N, *shape)``. Its row i depends only on stream i and on the earlier draws from it.
     """
 
     def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
@@ -48,23 +48,23 @@ class ImageRng:
         return len(self._streams)
 
     def states(self) -> torch.Tensor:
-        """Return where the streams are, uint8 ``(N, bytes)``."""
+        """Return the states of the streams, uint8 ``(N, bytes)``."""
         held = [stream.get_state() for stream in self._streams]
         return torch.stack(held) if held else torch.empty(0, 0, dtype=torch.uint8)
 
     def restore(self, states: torch.Tensor) -> None:
-        """Put the streams where `states` says; raises `RuntimeError` when they are no states of this device."""
+        """Set the streams to `states`; raises `RuntimeError` if these are not states of this device."""
         for stream, state in zip(self._streams, states, strict=True):
-            stream.set_state(state.clone())  # torch reads a view at a wrong place
+            stream.set_state(state.clone())  # torch reads a view from the wrong offset
 
     def slice(self, start: int, stop: int) -> ImageRng:
-        """Return images `start` to `stop` of this batch; they go on where the streams are, and advance them."""
+        """Return the streams of images `start` to `stop`; they are shared: a draw from the part advances this batch."""
         part = ImageRng([], self.device)
         part._streams = self._streams[start:stop]
         return part
 
     def repeated(self, copies: int) -> ImageRng:
-        """Return a batch in which each image stands `copies` times in a row, each copy on a new stream of its own."""
+        """Return a batch in which each image occurs `copies` times in succession, each copy with a new stream."""
         if copies == 1:
             return self
         return ImageRng(self.integers(0, 2**62, copies).flatten().tolist(), self.device)

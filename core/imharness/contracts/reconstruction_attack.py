@@ -15,22 +15,27 @@ Reconstruct: TypeAlias = Callable[[Gradients, torch.nn.Module, tuple[int, int, i
 """A built reconstruction attack: (gradients, model, shape, streams, progress) -> images.
 
 Gradients are those of the mean cross-entropy with respect to each parameter, by its name: float32
-``(B, *parameter.shape)``, one for each batch of `ReconstructionAttack.batches`. The model gave them, and is in
-evaluation mode; it may be used, not changed. `shape` is (3, H, W). The result is float32 ``(N, 3, H, W)`` in [0,
-1], one image for each stream.
+``(B, *parameter.shape)``, one for each batch of `ReconstructionAttack.batches`. The model is the one that gave them, in
+evaluation mode; the attack may use it but not change it. `shape` is (3, H, W). The result is float32 ``(N, 3, H, W)``
+in [0, 1], one image for each stream.
 """
 SIZE = Numbers("tuple[int, int, int]", whole=True, many=True)
 
 
 class ReconstructionAttack(Component, Builds[Reconstruct]):
-    """Rebuilds private images from the gradients a participant shared."""
+    """Rebuilds private images from the gradients that a participant shared."""
 
     kind: ClassVar[str] = "attack"
     call = Call(
-        gradients=NamedTensors("Gradients"), model=NETWORK, shape=SIZE, rng=STREAMS, progress=PROGRESS,
-        returns=ImageBatch(like="shape"), own_gradients=True,
-    )  # fmt: skip
+        gradients=NamedTensors("Gradients"),
+        model=NETWORK,
+        shape=SIZE,
+        rng=STREAMS,
+        progress=PROGRESS,
+        returns=ImageBatch(like="shape"),
+        own_gradients=True,
+    )
 
     def batches(self, images: int) -> list[list[int]]:
-        """Return the positions of the images that share each gradient; by default each image has one of its own."""
+        """Return the positions of the images that share each gradient; by default each image has its own gradient."""
         return [[position] for position in range(images)]

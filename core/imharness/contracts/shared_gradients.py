@@ -1,4 +1,4 @@
-"""Gradients of one model that were shared: what a track is given by `imharness.reconstruct`, and what it answers."""
+"""Shared gradients of one model: what `imharness.reconstruct` gives to a track, and what the track answers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class SharedGradients:
     """What `imharness.reconstruct` asks of a track.
 
     Args:
-        gradients: ``(n, *shape)`` by parameter, in the order of the parameters, of n images that each shared their own.
-        network: the classifier that gave them, in evaluation mode, without gradients of its own.
-        size: ``(3, h, w)`` of an image.
-        attack: what rebuilds the images: a built `ReconstructionAttack`.
-        streams: the random stream of each image.
-        originals: the private images ``(n, 3, h, w)`` in [0, 1] on the device of the gradients, where they are known.
+        gradients: ``(n, *shape)`` by parameter, in the order of the parameters: one gradient for each of n images.
+        network: the classifier that gave them, in evaluation mode, with its parameters frozen.
+        size: the shape ``(3, h, w)`` of an image.
+        attack: a built `ReconstructionAttack`, which rebuilds the images.
+        streams: one random stream for each image.
+        originals: the private images ``(n, 3, h, w)`` in [0, 1] on the device of the gradients, if they are known.
     """
 
     gradients: Gradients
@@ -38,12 +38,12 @@ class SharedGradients:
 
 @dataclass(frozen=True)
 class Reconstructed:
-    """What a track answers.
+    """A track's answer.
 
     Args:
-        images: rebuilt, ``(n, 3, h, w)`` in [0, 1], multiples of 1/255.
-        columns: one number for each image, by name.
-        told: column -> what it says, of those whose means are shown.
+        images: the rebuilt images, ``(n, 3, h, w)`` in [0, 1], multiples of 1/255.
+        columns: column name -> one number for each image.
+        told: column -> what it measures, for the columns whose means are shown.
     """
 
     images: Images

@@ -1,4 +1,4 @@
-"""Data sets of rows: features with a class each, whole in memory."""
+"""Data sets of rows: features with one class each, held in memory as a whole."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,7 +13,7 @@ from imharness.errors import ContractError
 
 @dataclass(frozen=True)
 class TableSet:
-    """Rows of features with a class each.
+    """Rows of features with one class each.
 
     Attributes:
         features: float32 ``(N, *shape)``, finite.
@@ -28,19 +28,21 @@ class TableSet:
 
 def _check_rows(found: TableSet, who: str) -> None:
     if not len(found.features) or len(found.features) != len(found.labels):
-        raise ContractError(f"{who}: got {len(found.features)} rows and {len(found.labels)} labels; give one each")
+        raise ContractError(
+            f"{who}: got {len(found.features)} rows and {len(found.labels)} labels; give one label to each row"
+        )
     finite(found.features, who)
 
 
 class TableDataset(Component, Builds[TableSet]):
     """A set of labelled feature rows, which `build` puts on the device.
 
-    `build` raises `Unavailable` where files are not on this machine.
+    `build` raises `Unavailable` if files are not on this machine.
     """
 
     kind: ClassVar[str] = "dataset"
     call = Data(returns=Only("TableSet", TableSet, _check_rows))
 
     def published_units(self) -> int:
-        """Return how many rows the published set has with these parameters; 0: known only once it is read."""
+        """Return how many rows the published set has with these parameters, or 0 if only reading it tells."""
         return 0

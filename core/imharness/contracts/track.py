@@ -1,4 +1,4 @@
-"""A track: which cells to compute, how one is computed, and which tables they make."""
+"""A track: which cells there are, how each is computed, and which tables are made from them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Column = npt.NDArray[np.generic] | Sequence[str] | Sequence[float] | Sequence[in
 
 
 class Progress(Protocol):
-    """Tells how far a long step is: `done` of `total` units."""
+    """Tells how far a long step is: `done` of `total` units are finished."""
 
     def __call__(self, done: int, total: int, /) -> None: ...
 
@@ -44,28 +44,33 @@ class Planned(Protocol):
 
     @property
     def available(self) -> bool:
-        """False when something it needs is not on this machine."""
+        """False if something that it needs is not on this machine."""
 
 
 class Planner(Protocol):
-    """What a track plans with."""
+    """What a track adds its tasks to."""
 
     def component(self, kind: str, name: str, /) -> Component:
         """Return one registered component by id or label."""
 
     def within(self, options: Mapping[str, Option] | None = None, /, **components: Component) -> Planner:
-        """Return a planner whose tasks have these components and options already, before their own."""
+        """Return a planner that gives these components and options to every task, before the task's own."""
 
     def task(
-        self, step: Step | str, components: Mapping[str, Component] | None = None, /, *,
-        options: Mapping[str, Option] | None = None, measures: Mapping[str, Mapping[str, Component]] | None = None,
+        self,
+        step: Step | str,
+        components: Mapping[str, Component] | None = None,
+        /,
+        *,
+        options: Mapping[str, Option] | None = None,
+        measures: Mapping[str, Mapping[str, Component]] | None = None,
         needs: Mapping[str, Planned] | None = None,
-    ) -> Planned:  # fmt: skip
-        """Add a task to the graph, once however often it is asked for.
+    ) -> Planned:
+        """Add a task to the graph. The same task is added only once, however often it is asked for.
 
-        `step`: one of the track's steps, or its name. `components`: role -> component; they say which cell this is.
-        `measures`: group -> name -> component, for components that measure the cell and do not say which it is; a
-        step gets them by `StepContext.measures`. `needs`: name -> a task planned before. Where something is not on
+        `step` is one of the track's steps, or its name. `components` (role -> component) say which cell this is.
+        `measures` (group -> name -> component) are components that measure the cell but do not say which it is; a step
+        gets them by `StepContext.measures`. `needs` (name -> task) are tasks planned before. If something is not on
         this machine, no task is added: the result says ``available = False``, and so does every task that needs it.
         """
 
@@ -86,7 +91,7 @@ class Output:
 
 
 class StepContext(Protocol):
-    """What a step may use: its components, built and checked, its data and its randomness."""
+    """What a step may use: its components, which are built and checked, its data and its randomness."""
 
     device: torch.device
     options: Mapping[str, Option]
@@ -94,65 +99,74 @@ class StepContext(Protocol):
     progress: Progress
 
     def measures(self, group: str, /) -> Mapping[str, str]:
-        """Return the measures that were planned under a group: name -> the role to build it by, in planned order."""
+        """Return the measures that were planned in a group, in that order: name -> the role to pass to `build`."""
 
     def component(self, role: str) -> Any:
         """Return the component that plays a role."""
 
     def build(self, role: str | Component, *given: Any, method: str = "build") -> Any:
-        """Return what a method of a component gives, its results checked against its contract.
+        """Return the function or data that a method of a component gives, checked against its contract.
 
-        `role` may be a component itself. `given`: what the method takes after the device. `method`: "build", or
-        another that its contract names, such as "smooth" of a certification or "fit" of an attack.
+        `role` may be a component itself. `given` are the method's arguments after the device. `method` is "build" or
+        another one that the contract names, such as "smooth" of a certification or "fit" of an attack.
         """
 
     def images(self, role: str = "dataset", *, limited: bool = True) -> ImageSet:
-        """Return an image set; with `limited`, only as many images as the run asks for."""
+        """Return an image set; if `limited`, only as many images as the run asks for."""
 
     def table(self, role: str = "dataset") -> TableSet:
         """Return a table of labelled rows."""
 
     def need(self, name: str) -> Output:
-        """Return rows and arrays of a task this one depends on."""
+        """Return the rows and arrays of a task that this one depends on."""
 
     def rng(self, names: Sequence[str], *purpose: str) -> ImageRng:
-        """Return one stream per name, the same in every task of the run that gives the same purpose."""
+        """Return one stream per name; every task of the run that gives the same purpose gets the same streams."""
 
     def generator(self, *purpose: str, shared: bool = False) -> torch.Generator:
-        """Return a generator that belongs to this task alone or, `shared`, is the same in every task of the run."""
+        """Return a generator of this task alone, or, if `shared`, one that is the same in every task of the run."""
 
     def target(
-        self, metric: str, names: Sequence[str], *, attack: str, defense: str | None = None, samples: int = 1,
-        counted: bool = True, reference: Images | None = None, stand_in: str | None = None,
-    ) -> Target:  # fmt: skip
-        """Return the target of an attack: the metric, behind the defense when the attack is adaptive.
+        self,
+        metric: str,
+        names: Sequence[str],
+        *,
+        attack: str,
+        defense: str | None = None,
+        samples: int = 1,
+        counted: bool = True,
+        reference: Images | None = None,
+        stand_in: str | None = None,
+    ) -> Target:
+        """Return the target of an attack: the metric, behind the defense if the attack is adaptive.
 
         With a `reference` for each image, the attack raises the distance from it that a full-reference metric measures.
-        `samples` defended copies are averaged when the defense is random (expectation over transformation). The role
-        `stand_in`, or else the identity, lends its gradient to a defense without one (see `DefenseInfo`). The option
-        `precision` of a task: "fast" takes gradients by bfloat16, "search" also the scores of black-box attacks.
+        If the defense is random, `samples` defended copies are averaged (expectation over transformation). The
+        component with the role `stand_in`, or else the identity, lends its gradient to a defense that has none (see
+        `DefenseInfo`). With the task's option `precision` set to "fast", gradients are computed in bfloat16; with
+        "search", so are the scores of black-box attacks.
         """
 
     def map(
         self, images: ImageSet, function: Callable[[list[int], Images], Mapping[str, torch.Tensor]]
     ) -> dict[str, npt.NDArray[Any]]:
-        """Call `function(positions, images)` batch by batch and join what it returns, row by row.
+        """Call `function(positions, images)` batch by batch and join the tensors that it returns, row by row.
 
-        The batch is halved when memory runs out. Every tensor it returns has one row per image.
+        A batch is halved if memory runs out. Every tensor that the function returns has one row per image.
         """
 
     def parts(self, total: int, size: int, function: Callable[[int, int], Mapping[str, Any]]) -> dict[str, Any]:
-        """Call `function(start, stop)` for ranges of at most `size` among `total`, and join its arrays row by row."""
+        """Call `function(start, stop)` for ranges of at most `size` out of `total`, and join its arrays row by row."""
 
     def time_per_image(self, function: Callable[[Images], object], images: ImageSet) -> float:
-        """Return milliseconds per image, after a warm-up, the device synchronised."""
+        """Return milliseconds per image, measured after a warm-up with the device synchronised."""
 
 
 @dataclass(frozen=True)
 class StepResult:
     """What a step leaves behind.
 
-    `rows`: columns of one length. `arrays`: numpy arrays by name. `facts`: single numbers that are no part of the
+    `rows` are columns of one length, `arrays` numpy arrays by name. `facts` are single numbers that are not part of the
     rows, such as timings; two runs may differ in them.
     """
 
@@ -163,7 +177,7 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Step:
-    """One kind of task: a function of the context, its name, the version of its numbers, and whether it is shared."""
+    """One kind of task: a function of the context, the version of its numbers, its name, and whether it is shared."""
 
     run: Callable[[StepContext], StepResult]
     version: str
@@ -177,18 +191,18 @@ class Step:
 
 @dataclass(frozen=True)
 class Work:
-    """What a task is expected to cost: rows that it leaves, and floating-point operations of its networks."""
+    """What a task is expected to cost: the rows that it leaves and the floating-point operations of its networks."""
 
     rows: int
     operations: float
 
 
 def step(*, version: str, shared: bool = False) -> Callable[[Callable[[StepContext], StepResult]], Step]:
-    """Make a function a step of a track, named after it: ``@step(version="2")``.
+    """Make a function a step of a track, named after the function: ``@step(version="2")``.
 
-    A new version computes every cell of the step again. Name and version are part of the identity of its results.
-    `shared`: what takes long is its first call of `StepContext.map` or `parts`. Where a cell takes long, several
-    workers do a part of it each, and before that all that the step does before it.
+    Name and version are part of the identity of the results, so a new version computes every cell of the step again.
+    `shared` says that the first call of `StepContext.map` or `parts` takes most of the time. If a cell takes long,
+    several workers each do a part of that call, and each of them first does everything that the step does before it.
     """
     return lambda run: Step(run, version, run.__name__, shared)
 
@@ -196,31 +210,36 @@ def step(*, version: str, shared: bool = False) -> Callable[[Callable[[StepConte
 class Query(Protocol):
     """Finished results as SQL.
 
-    Each step is a view of its name (dashes become underscores) with the rows of all its tasks and, in each row, the
+    Each step is a view named after it (dashes become underscores) with the rows of all its tasks. Each row also has the
     label of every component by role, every option, every fact and `task`. The view ``<step>_tasks`` has one row for
     each task. A step without results has no view: see `steps`.
 
     The view ``components`` has one row for each component that took part: `kind`, `id`, `label`, `version`, `entry`
-    (the label without the field of its parameter study), `control` (what it is a control for, or empty), what its
-    `info` says (such as `access`, `norm`, `group`, `labelled`, `higher_means`, `differentiable`, bounds as `lower` and
-    `upper`), `closeness`, and `parameters` as JSON (``parameters->>'radius'``). A fact that one does not have is NULL.
+    (the label without the field of its parameter study), `control` (what the control is, or empty), what its `info`
+    says (such as `access`, `norm`, `group`, `labelled`, `higher_means`, `differentiable`, bounds as `lower` and
+    `upper`), `closeness`, and `parameters` as JSON (``parameters->>'radius'``). Facts that a component lacks are NULL.
 
-    Joins are carried out as they are written, and only rows of the first table need not fit into memory: name the
-    largest first.
+    Joins are carried out as they are written. All tables but the first must fit into memory: name the largest first.
     """
 
     def __call__(self, sql: str, /) -> dict[str, npt.NDArray[Any]]:
-        """Run DuckDB SQL; return columns, NULL as NaN in numbers and None in text."""
+        """Run DuckDB SQL and return columns by name; NULL becomes NaN in numbers and None in text."""
 
     def blocks(
-        self, sql: str, *, entry: str, by: Sequence[str] = (), unit: str = "name",
-        measures: Sequence[str] = ("score",), about: Sequence[str] = (),
-    ) -> Blocks:  # fmt: skip
-        """Return what a SELECT finds as arrays ``(entries, units)``, one for each condition and measure.
+        self,
+        sql: str,
+        *,
+        entry: str,
+        by: Sequence[str] = (),
+        unit: str = "name",
+        measures: Sequence[str] = ("score",),
+        about: Sequence[str] = (),
+    ) -> Blocks:
+        """Return the rows of a SELECT as arrays ``(entries, units)``, one for each condition and measure.
 
-        Every other argument names columns of the SELECT. `entry`: what is ranked. `by`: what tells conditions apart.
-        `unit`: what was measured (an image). `measures`: numbers, REAL as float32 and everything else as float64.
-        `about`: facts of a unit that are equal for all entries (its cluster, its reference). Raises `UsageError` when
+        All other arguments name columns of the SELECT. `entry` is what is ranked, `by` what tells conditions apart,
+        `unit` what was measured (an image). `measures` are numbers: REAL becomes float32, everything else float64.
+        `about` are facts of a unit that are equal for all entries (its cluster, its reference). Raises `UsageError` if
         an entry has two rows for one unit of a condition.
         """
 
@@ -232,9 +251,9 @@ class Query(Protocol):
 class Track(Component):
     """One benchmark: a plan, the steps that compute its cells, and its tables.
 
-    A track may also answer what notebooks ask: `profiles`, `own_objects`, `folder_dataset` and `takes_bare_images` say
-    what `imharness.evaluate` takes; `audit` and `reconstruct` are what the functions of these names call. One that does
-    not answer leaves them as they are.
+    A track may also answer the questions of notebooks: `profiles`, `own_objects`, `folder_dataset` and
+    `takes_bare_images` say what `imharness.evaluate` takes, and `imharness.audit` and `imharness.reconstruct` call
+    `audit` and `reconstruct`. A track that does not answer them leaves these as they are.
     """
 
     kind: ClassVar[str] = "track"
@@ -244,16 +263,17 @@ class Track(Component):
     steps: ClassVar[tuple[Step, ...]]
     """The kinds of task, made by `step`."""
     profiles: ClassVar[tuple[str, ...]] = ("quick", "embedded")
-    """The profiles that say what an evaluation takes by default; the first that has the track."""
+    """The profiles to evaluate with by default; the first of them that has the track is used."""
     own_objects: ClassVar[Mapping[str, type[Component]]] = {}
-    """Kind -> the contract that an object of a notebook has here; kinds that are left out are refused.
+    """Kind -> the contract of a notebook's objects of this kind; kinds that are left out are refused.
 
-    Where none is named, a defense purifies images, an attack moves the score of a metric, a metric is as it says.
+    If the mapping is empty, a defense purifies images, an attack moves the score of a metric, and a metric is what it
+    declares to be.
     """
     folder_dataset: ClassVar[str] = ""
-    """The id of the data set that reads a folder of images, by its address; "" where there is none."""
+    """The id of the data set whose address is a folder of images; "" if there is none."""
     takes_bare_images: ClassVar[bool] = False
-    """Whether images of which nothing is known can be its data set."""
+    """Whether images without any labels can be its data set."""
     utility_loss: float = Field(default=0.05, ge=0, le=1, description="Share of utility that a winner may cost.")
 
     def step(self, name: str) -> Step:
@@ -265,24 +285,24 @@ class Track(Component):
 
     @abstractmethod
     def plan(self, planner: Planner, selection: Selection) -> None:
-        """Add the tasks for a selection. Reads no data and loads no weights."""
+        """Add the tasks for a selection; reads no data and loads no weights."""
 
     def work(self, spec: TaskSpec, units: int) -> Work | None:
-        """Return what a task costs on a data set of so many images or rows, or None where the track does not know."""
+        """Return what a task costs on a data set of `units` images or rows, or None if the track does not know."""
         return None
 
     @abstractmethod
     def report(self, query: Query) -> TrackReport:
-        """Return what readers see of the finished cells."""
+        """Return the tables, rankings and charts of the finished cells."""
 
     def audit(self, asked: AuditRequest) -> AuditAnswer:
-        """Return what adversaries find out about one model; raises `UsageError` for what does not fit."""
+        """Return what adversaries find out about one model; raises `UsageError` for outputs that do not fit."""
         raise UsageError(f"track {self.info.id} audits no models.")
 
     def audit_page(self, found: ModelAudit, name: str) -> str:
-        """Return an audit as one page of HTML that makes no request; `name` is that of the model."""
+        """Return an audit as one page of HTML that makes no request; `name` is the model's."""
         raise UsageError(f"track {self.info.id} audits no models.")
 
     def reconstruct(self, asked: SharedGradients) -> Reconstructed:
-        """Return the images that an attack rebuilds from gradients; raises `UsageError` for what does not fit."""
+        """Return the images that an attack rebuilds from gradients; raises `UsageError` if these do not fit."""
         raise UsageError(f"track {self.info.id} rebuilds no images.")

@@ -1,4 +1,4 @@
-"""Metrics whose network training defenses can train further, and where such weights are found."""
+"""Metrics whose network a training defense can train further, and where the resulting weights are found."""
 
 import hashlib
 import re
@@ -18,11 +18,11 @@ class TuningPlan(BaseModel):
     """How a metric's network is trained further.
 
     Attributes:
-        train: label of the data set that is trained on, with opinion scores (``mos``).
-        test: label of the one that the model card reports on.
+        train: label of the data set to train on, which has opinion scores (``mos``).
+        test: label of the data set that the model card reports on.
         epochs: passes over the training images.
         batch: images per step.
-        learning_rate: of the optimiser.
+        learning_rate: the optimiser's learning rate.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,7 +37,7 @@ class TuningPlan(BaseModel):
 class TrainableMetric(NoReferenceMetric):
     """A no-reference metric that training defenses can train further.
 
-    Weights of a training are looked for in the folder `trained` of each asset folder, then in `weights_package`.
+    Weights of a training are searched in the folder `trained` of each asset folder, then in `weights_package`.
     """
 
     tuning: ClassVar[TuningPlan]
@@ -52,7 +52,7 @@ class TrainableMetric(NoReferenceMetric):
         """Return the network with the metric's own weights: images ``(N, 3, H, W)`` -> scores ``(N,)``."""
 
     def tuned_network(self, device: torch.device) -> torch.nn.Module:
-        """Return the network with the weights of `training`, in evaluation mode, parameters frozen."""
+        """Return the network with the weights of `training`, in evaluation mode and with its parameters frozen."""
         from safetensors.torch import load
 
         network = self.network(device)
@@ -61,16 +61,16 @@ class TrainableMetric(NoReferenceMetric):
         return network.eval().requires_grad_(False)
 
     def build(self, device: torch.device) -> NoReferenceScore:
-        """Return the network."""
+        """Return the network with the weights of `training`."""
         return self.tuned_network(device)
 
     def trained_by(self, training: str) -> Self:
-        """Return this metric with the weights of a training defense, by its label."""
+        """Return this metric with the weights of a training defense, which is given by its label."""
         return self.with_parameters(training=training)
 
     @property
     def weights_name(self) -> str:
-        """File name of the weights of `training`, without its ending."""
+        """The name of the file with the weights of `training`, without its extension."""
         return "--".join(re.sub(r"[^a-z0-9.]+", "-", part).strip("-") for part in (self.info.id, self.training))
 
     def require(self) -> None:
@@ -80,7 +80,7 @@ class TrainableMetric(NoReferenceMetric):
             self._weights()
 
     def content(self) -> str:
-        """Return a digest of the weights of `training`."""
+        """Return a digest of the weights of `training`, or "" if there are none."""
         try:
             return hashlib.sha256(self._weights()).hexdigest() if self.training else ""
         except Unavailable:

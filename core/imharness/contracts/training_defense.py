@@ -1,4 +1,4 @@
-"""Defenses that train the network of a metric further, once; images stay as they are."""
+"""Defenses that train the network of a metric further, once; they do not change images."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -12,21 +12,24 @@ from imharness.contracts.weight_training import TRAINED, TRAINING_CONTEXT, Train
 Tune: TypeAlias = Callable[[TrainableMetric, TuningPlan, TrainingContext], Trained]
 """A built training defense: (metric, plan, context) -> the trained weights and their card.
 
-It trains the network of `TrainableMetric.network` further. The data of the context has the roles ``train`` and
-``test``, with ``mos``; its components those of `requires`.
+It trains the network of `TrainableMetric.network` further. The data of the context have the roles ``train`` and
+``test`` and a column ``mos``; its components have the roles of `requires`.
 """
 
 
 class TrainingDefense(MetricDefense, Builds[Tune]):
-    """A defense of the weights: it trains a metric further, once, with `harness train`; the images stay as they are.
+    """A defense of the weights: `harness train` trains a metric further, once; images are not changed.
 
-    Its weights are found by the label of the defense and the id of the metric: see `TrainableMetric.training`.
+    The weights are found by the label of the defense and the id of the metric: see `TrainableMetric.training`.
     """
 
     call = Call(
-        metric=Only("TrainableMetric"), plan=Only("TuningPlan"), context=TRAINING_CONTEXT, returns=TRAINED,
+        metric=Only("TrainableMetric"),
+        plan=Only("TuningPlan"),
+        context=TRAINING_CONTEXT,
+        returns=TRAINED,
         own_gradients=True,
-    )  # fmt: skip
+    )
 
     def requires(self) -> Mapping[str, tuple[str, str]]:
         """Return role -> (kind, name) of the components that training reads."""

@@ -1,4 +1,4 @@
-"""Kinds of values that a component's function takes or returns, and how each is checked."""
+"""The kinds of values that a component's function takes or returns, and how each is checked."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -9,15 +9,15 @@ import torch
 from imharness.errors import ContractError
 
 Images: TypeAlias = torch.Tensor
-"""float32 ``(N, 3, H, W)``, RGB (not linear), in [0, 1]."""
+"""float32 ``(N, 3, H, W)``, gamma-encoded RGB in [0, 1]."""
 Scores: TypeAlias = torch.Tensor
 """float32 ``(N,)``, one number per image or row."""
 Gradients: TypeAlias = dict[str, torch.Tensor]
-"""Parameter name to ``(N, *parameter.shape)``: one gradient per image."""
+"""Parameter name -> ``(N, *parameter.shape)``: one gradient per image."""
 Tensors: TypeAlias = dict[str, torch.Tensor]
 Given: TypeAlias = Mapping[str, Any]
 LARGER = 4
-"""How many times the pixels of an image its defended version may have: all that follows takes as many times longer."""
+"""A defended image has at most this many times the pixels of the original, because later steps take as much longer."""
 TOLERANCE = 1e-5
 """Slack for float32 arithmetic: 4/255 comes back as 4.0000002/255."""
 
@@ -25,9 +25,9 @@ TOLERANCE = 1e-5
 class ValueKind:
     """One kind of value; the base itself is a tensor about which nothing else is known.
 
-    `annotation`: its type, as it stands in a signature. `rows`: it has one row per image or row of data. `crosses`:
-    tensors can stand for it in another process. `draw`: (rows, seed) -> one for a trial, of a kind that the conformance
-    suite does not know how to draw.
+    `annotation` is its type in a signature. `rows` says that it has one row per image or row of data, `crosses` that it
+    can be sent to another process as tensors. `draw`, (rows, seed) -> value, gives a value for a trial of a kind that
+    the conformance suite cannot draw itself.
     """
 
     annotation = "torch.Tensor"
@@ -39,17 +39,17 @@ class ValueKind:
         return len(value)
 
     def check(self, value: Any, given: Given, n: int, who: str) -> Any:
-        """Return a result as others may use it; raises `ContractError`. `n`: rows of the `given` arguments."""
+        """Return a checked result; raises `ContractError`. `n` is the number of rows of the `given` arguments."""
         return value
 
     def check_size(self, value: Any, given: Given, who: str) -> None:
-        """Raise `ContractError` for a result that is larger than the contract allows, before anything looks at it."""
+        """Raise `ContractError` for a result that is larger than the contract allows, before anything else uses it."""
 
 
 class ImageBatch(ValueKind):
-    """Images, float32 in [0, 1]; as a result, of the shape that the argument `like` has or states.
+    """Images, float32 in [0, 1]; a result has the shape that the argument `like` has, or that it states.
 
-    A result may instead have up to `LARGER` times the pixels of the argument `bound`.
+    With `bound`, a result may instead have up to `LARGER` times the pixels of the argument of this name.
     """
 
     annotation, rows = "Images", True
@@ -96,17 +96,23 @@ class ScoreVector(ValueKind):
 
 
 class Rows(ValueKind):
-    """A tensor ``(n, ...)`` of finite numbers: shaped like the argument `like`, or of some number of dimensions.
+    """A tensor ``(n, ...)`` of finite numbers, with the shape of the argument `like` or with `dimensions` dimensions.
 
-    `unit`: all in [0, 1]. `gaps`: NaN or infinity stands for "none".
+    `unit` says that all numbers are in [0, 1], `gaps` that NaN or infinity may stand for "none".
     """
 
     rows = True
 
     def __init__(
-        self, *, like: str = "", dimensions: int = 1, unit: bool = False, gaps: bool = False,
-        draw: Callable[[int, int], torch.Tensor] | None = None, annotation: str = "torch.Tensor",
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        like: str = "",
+        dimensions: int = 1,
+        unit: bool = False,
+        gaps: bool = False,
+        draw: Callable[[int, int], torch.Tensor] | None = None,
+        annotation: str = "torch.Tensor",
+    ) -> None:
         self.annotation, self.draw = annotation, draw
         self.like, self.dimensions, self.unit, self.gaps = like, dimensions, unit, gaps
 
@@ -125,7 +131,7 @@ class Rows(ValueKind):
 
 
 class NamedTensors(ValueKind):
-    """Finite tensors by name; as a result, with the names and shapes of the argument `like`."""
+    """Finite tensors by name; a result has the names and shapes of the argument `like`."""
 
     def __init__(self, annotation: str, like: str = "") -> None:
         self.annotation, self.like, self.rows = annotation, like, bool(like)
@@ -140,7 +146,7 @@ class NamedTensors(ValueKind):
         if {name: t.shape for name, t in value.items()} != {name: t.shape for name, t in model.items()}:
             raise ContractError(f"{who}: expected {self.like} of the same names and shapes")
         for name, tensor in value.items():
-            if not self.like or torch.isfinite(model[name]).all():  # what came in broken is not the component's fault
+            if not self.like or torch.isfinite(model[name]).all():  # a component is not to blame for what it was given
                 finite(tensor, f"{who}: {name}")
         return {name: tensor.detach() for name, tensor in value.items()}
 
@@ -206,7 +212,7 @@ class Numbers(ValueKind):
 
 
 class Only(ValueKind):
-    """Something that no tensors stand for; known by its class, and by what `check` of (value, who) refuses."""
+    """Something that cannot be sent as tensors; its class is checked, and `check` of (value, who) may refuse it."""
 
     crosses = False
 
@@ -222,7 +228,7 @@ class Only(ValueKind):
 
 
 def shown(value: object) -> str:
-    """Return what a message says of a wrong value."""
+    """Return how a message describes a wrong value: its shape or its type."""
     return f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
 
 
@@ -232,21 +238,21 @@ def _check_class(value: object, cls: type, who: str) -> None:
 
 
 def finite(numbers: torch.Tensor, who: str, what: str = "numbers") -> None:
-    """Raise `ContractError` when a number is NaN or infinite."""
+    """Raise `ContractError` if a number is NaN or infinite."""
     bad = int((~torch.isfinite(numbers)).sum())
     if bad:
         raise ContractError(f"{who}: {bad} of {numbers.numel()} {what} are NaN or infinite; all must be finite")
 
 
 def in_unit_range(numbers: torch.Tensor, who: str) -> None:
-    """Raise `ContractError` when a number is not in [0, 1]."""
+    """Raise `ContractError` if a number is not in [0, 1]."""
     low, high = float(numbers.min()), float(numbers.max())
     if not (low >= -TOLERANCE and high <= 1 + TOLERANCE):
         raise ContractError(f"{who}: expected values in [0, 1], got [{low:.4g}, {high:.4g}]; clamp the result")
 
 
 def in_evaluation_mode(network: torch.nn.Module, who: str) -> None:
-    """Raise `ContractError` when a network is in training mode."""
+    """Raise `ContractError` if a network is in training mode."""
     if network.training:
         raise ContractError(f"{who}: the network came back in training mode; call eval()")
 

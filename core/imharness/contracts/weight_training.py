@@ -1,7 +1,7 @@
-"""Trainings of weights: how weights that ship or are looked for were made, so that anybody can make them again.
+"""Trainings of weights: how weights that ship with the package, or are found among the assets, were made.
 
-`harness train NAME` builds the data sets and components that a training names, and gives them to it in a
-`TrainingContext`; the weights are written as safetensors beside a card in JSON.
+`harness train NAME` makes them again: it builds the data sets that a training names, passes them on in a
+`TrainingContext`, and writes the weights as safetensors beside a card in JSON.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,11 +18,11 @@ from imharness.contracts.values import Only, finite
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training leaves: finite tensors by name, and the figures of the model card.
+    """The result of a training: finite tensors by name, and the figures of the model card.
 
     Attributes:
-        tensors: as in a ``state_dict``; written in their own dtype.
-        card: figure -> value, such as the correlation on the test images; what a reader must know of the weights.
+        tensors: as in a ``state_dict``; they are written in their own dtype.
+        card: figure -> value, such as the correlation on the test images: what a reader must know about the weights.
     """
 
     tensors: Mapping[str, torch.Tensor]
@@ -30,7 +30,7 @@ class Trained:
 
 
 class Stateful(Protocol):
-    """A network, an optimiser, a schedule: what a checkpoint keeps."""
+    """Something with a state that a checkpoint keeps: a network, an optimiser, a schedule."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -38,10 +38,10 @@ class Stateful(Protocol):
 
 
 class Loop(Protocol):
-    """Runs ``step(0)`` to ``step(steps - 1)``, shows progress, and goes on after a kill where it left off.
+    """Runs ``step(0)`` to ``step(steps - 1)``, shows progress, and continues an interrupted training at its checkpoint.
 
-    A checkpoint of `parts` and of the training's generator is written every `every` steps; a training that was
-    interrupted gives the same weights as one that was not, if a step draws from that generator alone.
+    A checkpoint of `parts` and of the training's generator is written after every `every` steps. If steps draw only
+    from that generator, a training that was interrupted gives the same weights as one that was not.
     """
 
     def __call__(
@@ -54,10 +54,10 @@ class TrainingContext:
     """What a training may use.
 
     Attributes:
-        data: role -> built data set, as `datasets` names them.
-        components: role -> component, as `requires` names them; not built yet.
-        rng: the one source of randomness.
-        loop: runs the steps, shows progress, and keeps checkpoints.
+        data: role -> built data set, for the roles of `datasets`.
+        components: role -> component that is not built yet, for the roles of `requires`.
+        rng: the only source of randomness.
+        loop: runs the steps, shows progress, and writes checkpoints.
     """
 
     data: Mapping[str, ImageSet]
@@ -67,7 +67,7 @@ class TrainingContext:
 
 
 Train: TypeAlias = Callable[[TrainingContext], Trained]
-"""A built training: trains and returns the weights."""
+"""A built training: context -> the trained weights and their card."""
 
 
 def _check_weights(trained: Trained, who: str) -> None:
@@ -85,9 +85,9 @@ class WeightTraining(Component, Builds[Train]):
     call = Call(context=TRAINING_CONTEXT, returns=TRAINED, own_gradients=True)
 
     def datasets(self) -> Mapping[str, str]:
-        """Return role -> data set label, for everything the training reads."""
+        """Return role -> label of a data set, for everything that the training reads."""
         return {}
 
     def requires(self) -> Mapping[str, tuple[str, str]]:
-        """Return role -> (kind, name) of further components the training uses."""
+        """Return role -> (kind, name) of further components that the training uses."""
         return {}

@@ -1,4 +1,4 @@
-"""A sheet as CSV, JSON, Parquet or an Excel workbook: full numbers, one column for each part of a number."""
+"""Writes a sheet as CSV, JSON, Parquet or an Excel workbook, in full precision, each part of a number in a column."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from imharness.results.tables import ColumnSpec, Table
 from imharness.results.version import SCHEMA
 
 PARTS = {"value": "", "low": " low", "high": " high", "n": " n", "clusters": " clusters", "missing": " missing"}
-"""The fields of a number, and what follows the column's label in the header of each."""
+"""Field of a number -> the text after the column's label in its header."""
 MARK = " mark"
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
-"""How a text begins that a spreadsheet would take for a formula."""
+"""The beginnings of texts that a spreadsheet would take for formulas."""
 LONGEST = 31
-"""Characters in the name of an Excel sheet."""
+"""The most characters in the name of an Excel sheet."""
 
 
 def columns_of(table: Table, columns: Sequence[ColumnSpec] = ()) -> dict[str, list[Any]]:
     """Return a table as columns: label, facets, and for each number the fields named in `PARTS`.
 
-    Columns without any content are left out. Where two columns have one label, the later one has its key behind it.
+    Columns without content are left out. If two columns have the same label, the later one has its key after it.
     """
     facets = list(dict.fromkeys(name for row in table.rows for name in row.facets))
     found: dict[str, list[Any]] = {table.entry: [row.label for row in table.rows]}
@@ -45,7 +45,7 @@ def columns_of(table: Table, columns: Sequence[ColumnSpec] = ()) -> dict[str, li
 
 
 def labels_of(table: Table, columns: Sequence[ColumnSpec] = ()) -> dict[str, str]:
-    """Return the label of each column by its key, no label twice and none that another part of the table has."""
+    """Return key -> label of each column; labels are distinct and differ from those of other parts of the table."""
     taken = {table.entry, *(f"facet {name}" for row in table.rows for name in row.facets), "winner", "notes"}
     found = dict[str, str]()
     for column in columns or table.columns:
@@ -56,7 +56,7 @@ def labels_of(table: Table, columns: Sequence[ColumnSpec] = ()) -> dict[str, str
 
 
 def sheet_columns(sheet: Sheet) -> dict[str, list[Any]]:
-    """Return a sheet as `columns_of` does, and how its rows and numbers are marked: notes, and "best" or "tied"."""
+    """Return a sheet as `columns_of` does, with columns for winners, notes and marks ("best" or "tied")."""
     found, texts = columns_of(sheet.table, sheet.columns), dict(sheet.notes)
     labels = labels_of(sheet.table, sheet.columns)
     marks = {"winner": ["winner" if line.won else "" for line in sheet.lines]}
@@ -67,7 +67,7 @@ def sheet_columns(sheet: Sheet) -> dict[str, list[Any]]:
 
 
 def csv_bytes(columns: Mapping[str, Sequence[object]]) -> bytes:
-    """Return columns as a CSV file, which a spreadsheet opens safely."""
+    """Return columns as a CSV file that a spreadsheet opens safely."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(_csv_cell, columns))
@@ -76,7 +76,7 @@ def csv_bytes(columns: Mapping[str, Sequence[object]]) -> bytes:
 
 
 def _csv_cell(value: object) -> object:
-    """Return a value that a spreadsheet opens safely: text that it would take for a formula starts with a quote."""
+    """Return a value that a spreadsheet opens safely: a text that it would take for a formula gets a quote in front."""
     if value is None:
         return ""
     return "'" + value if isinstance(value, str) and value.startswith(FORMULA) else value
@@ -102,7 +102,7 @@ def parquet_of(sheet: Sheet) -> bytes:
 
 
 def json_of(sheets: Iterable[Sheet]) -> bytes:
-    """Return sheets as a JSON list: what each is, its columns with their directions, its rows, and its notes."""
+    """Return sheets as a JSON list, each with its title, its columns with their directions, its rows, and its notes."""
     return (json.dumps([_facts(sheet) for sheet in sheets], indent=2, ensure_ascii=False) + "\n").encode()
 
 
@@ -110,31 +110,36 @@ def _facts(sheet: Sheet) -> dict[str, Any]:
     texts = dict(sheet.notes)
     rows = [
         {
-            sheet.entry: line.label, "facets": dict(row.facets), "winner": line.won,
+            sheet.entry: line.label,
+            "facets": dict(row.facets),
+            "winner": line.won,
             "notes": [texts[letter] for letter in line.notes],
-            "values": {
-                column.key: _value(cell) for column, cell in zip(sheet.columns, line.cells, strict=True)
-            },
+            "values": {column.key: _value(cell) for column, cell in zip(sheet.columns, line.cells, strict=True)},
         }
         for line, row in zip(sheet.lines, sheet.table.rows, strict=True)
-    ]  # fmt: skip
+    ]
     return {
-        "schema_version": SCHEMA, "track": sheet.track, "table": sheet.id, "title": sheet.title,
-        "caption": sheet.caption, "entry": sheet.entry,
-        "columns": [column.model_dump(mode="json") for column in sheet.columns], "rows": rows,
+        "schema_version": SCHEMA,
+        "track": sheet.track,
+        "table": sheet.id,
+        "title": sheet.title,
+        "caption": sheet.caption,
+        "entry": sheet.entry,
+        "columns": [column.model_dump(mode="json") for column in sheet.columns],
+        "rows": rows,
         "remarks": list(sheet.remarks),
-    }  # fmt: skip
+    }
 
 
 def _value(cell: Cell) -> dict[str, Any]:
-    """Return a number with what belongs to it; JSON knows no infinity, so that one becomes null."""
+    """Return the fields and the mark of a number; infinity becomes null, because JSON does not have it."""
     facts = cell.value.model_dump() if cell.value is not None else {"value": None, "missing": "not measured"}
     numbers = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in facts.items()}
     return numbers | {"mark": cell.mark}
 
 
 def xlsx_of(sheets: Iterable[Sheet]) -> bytes:
-    """Return an Excel workbook with one sheet for each table; no text in it is a formula or a link.
+    """Return an Excel workbook with one sheet for each table; no text in it becomes a formula or a link.
 
     Raises `Unavailable` without the package xlsxwriter.
     """
@@ -174,7 +179,7 @@ def _write_page(page: Any, sheet: Sheet, formats: Mapping[str, Any]) -> None:
 
 
 def _page_name(sheet: Sheet, taken: Mapping[str, object]) -> str:
-    """Return a name for a table that no other sheet of the workbook has; Excel refuses some signs and long names."""
+    """Return a new name for a sheet of the workbook, without the characters that Excel refuses and not too long."""
     wanted = re.sub(r"[\[\]:*?/\\']", "-", plain(f"{sheet.track.rpartition('/')[2]} {sheet.id}".strip()))
     name, number, used = wanted[:LONGEST], 2, {name.lower() for name in taken}
     while name.lower() in used:

@@ -1,4 +1,4 @@
-"""The boards of a store as a Hugging Face dataset repository: three Parquet files, a card, and Croissant metadata.
+"""Writes the boards of a store as a Hugging Face dataset repository: Parquet files, a card, and Croissant metadata.
 
 Croissant: https://docs.mlcommons.org/croissant/docs/croissant-spec.html, version 1.0; the card:
 https://huggingface.co/docs/hub/datasets-cards.
@@ -36,7 +36,7 @@ _TYPES = {pa.string(): "sc:Text", pa.float64(): "sc:Float", pa.int64(): "sc:Inte
 
 @dataclass(frozen=True)
 class File:
-    """A Parquet file of the repository: what a row is, its columns with what they mean, and its rows."""
+    """A Parquet file of the repository: what a row is, its columns and their meaning, and its rows."""
 
     name: str
     about: str
@@ -45,11 +45,11 @@ class File:
 
     @property
     def path(self) -> str:
-        """Where it stands in the repository."""
+        """The path of the file in the repository."""
         return f"data/{self.name}.parquet"
 
     def content(self) -> bytes:
-        """Return the file."""
+        """Return the content of the file."""
         schema = pa.schema([(name, kind) for name, (kind, _) in self.fields.items()])
         out = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(list(self.rows), schema), out, compression="zstd")
@@ -60,12 +60,12 @@ def repository_in(address: str) -> str:
     """Return ``OWNER/NAME`` of ``hf://datasets/OWNER/NAME``; raises `UsageError` for another address."""
     found = ADDRESS.fullmatch(address)
     if found is None or ".." in address or "--" in address:
-        raise UsageError(f"{address} names no dataset repository; write hf://datasets/OWNER/NAME.")
+        raise UsageError(f"{address} does not name a dataset repository; write hf://datasets/OWNER/NAME.")
     return found[1]
 
 
 def dataset_files(boards: Sequence[Board], repository: str, release: str) -> dict[str, bytes]:
-    """Return the files of the repository of a release by their paths."""
+    """Return path -> content of the files in the repository of a release."""
     files = [rankings_of(boards), numbers_of(boards), entries_of(boards)]
     contents = {file.path: file.content() for file in files}
     facts = croissant(boards, files, contents, repository, release)
@@ -76,20 +76,20 @@ def dataset_files(boards: Sequence[Board], repository: str, release: str) -> dic
 
 
 def rankings_of(boards: Sequence[Board]) -> File:
-    """Return who stands where: a row for each entry of each ranking."""
+    """Return the file of rankings, with a row for each entry of each ranking."""
     fields = {"track": (pa.string(), "Track."), "table": (pa.string(), "Ranking."), "entry": (pa.string(), "Entry.")}
     for key in _RANKED:
         fields[key] = (
             pa.float64(),
-            f"The ranking's column {key}; `numbers` says how it is called and which is better.",
+            f"The ranking's column {key}; `numbers` has its label and says which direction is better.",
         )
         fields |= {f"{key}_{end}": (pa.float64(), f"The {end} end of its 95% interval.") for end in ("low", "high")}
     fields |= {
         "winner": (pa.bool_(), "Whether it is the winner."),
-        "control": (pa.string(), "Why it is a control, which never wins; empty for an entry."),
+        "control": (pa.string(), "What control it is; a control never wins. Empty for an entry."),
         "complete": (pa.bool_(), "Whether it was measured in every setting."),
-        "passes": (pa.bool_(), "Whether it keeps the utility that an entry must keep to win; null where not known."),
-        "flags": (pa.string(), "Why its protection is an upper bound only."),
+        "passes": (pa.bool_(), "Whether it keeps the utility that an entry must keep to win; null if not known."),
+        "flags": (pa.string(), "Why its protection is only an upper bound."),
     }
     rows = []
     for board in boards:
@@ -108,36 +108,51 @@ def rankings_of(boards: Sequence[Board]) -> File:
 
 
 def numbers_of(boards: Sequence[Board]) -> File:
-    """Return every number of every table, a row for each."""
+    """Return the file of numbers, with a row for every number of every table."""
     fields = {
-        "track": (pa.string(), "Track."), "table": (pa.string(), "Table."),
+        "track": (pa.string(), "Track."),
+        "table": (pa.string(), "Table."),
         "title": (pa.string(), "Title of the table."),
-        "entry": (pa.string(), "What the row is of."), "facets": (pa.string(), "Facets of the row, as JSON."),
-        "column": (pa.string(), "Key of the column."), "label": (pa.string(), "The column as readers see it."),
-        "description": (pa.string(), "What the column is."), "better": (pa.string(), "higher, lower, or empty."),
-        "value": (pa.float64(), "The number; null where there is none."),
-        "low": (pa.float64(), "The low end of its 95% interval."), "high": (pa.float64(), "The high end of it."),
-        "n": (pa.int64(), "How many units it is of."), "clusters": (pa.int64(), "How many sources these come from."),
+        "entry": (pa.string(), "Entry of the row."),
+        "facets": (pa.string(), "Facets of the row, as JSON."),
+        "column": (pa.string(), "Key of the column."),
+        "label": (pa.string(), "Label of the column."),
+        "description": (pa.string(), "What the column is."),
+        "better": (pa.string(), "higher, lower, or empty."),
+        "value": (pa.float64(), "The number; null if there is none."),
+        "low": (pa.float64(), "The low end of its 95% interval."),
+        "high": (pa.float64(), "The high end of it."),
+        "n": (pa.int64(), "Number of units behind it."),
+        "clusters": (pa.int64(), "Number of sources of these units."),
         "missing": (pa.string(), "Why there is no number."),
-    }  # fmt: skip
+    }
     rows = [
         {
-            "track": board.track, "table": table.id, "title": table.title, "entry": row.label, "column": column.key,
-            "label": column.label, "description": column.description, "better": column.better,
+            "track": board.track,
+            "table": table.id,
+            "title": table.title,
+            "entry": row.label,
+            "column": column.key,
+            "label": column.label,
+            "description": column.description,
+            "better": column.better,
             "facets": json.dumps(dict(row.facets), ensure_ascii=False),
             **(row.values.get(column.key) or Value(missing="not measured")).model_dump(),
         }
-        for board in boards for table in board.tables for row in table.rows for column in table.columns
-    ]  # fmt: skip
+        for board in boards
+        for table in board.tables
+        for row in table.rows
+        for column in table.columns
+    ]
     return File("numbers", "a number of a table", fields, rows)
 
 
 def entries_of(boards: Sequence[Board]) -> File:
-    """Return every component that took part, with its origin."""
+    """Return the file of entries, with a row for every component that took part and its origin."""
     about = {
         "kind": "What it is: attack, defense, metric and so on.", "id": "Its id, owner/method.",
         "label": "Its id with the parameters that differ from their defaults.", "version": "Version of its numbers.",
-        "summary": "What it does.", "package": "The package that it came from.", "package_version": "Version of it.",
+        "summary": "What it does.", "package": "The package that it comes from.", "package_version": "Version of it.",
         "author": "Author of the package.", "licence": "Licence of the package.", "paper": "Where it was published.",
         "paper_url": "Address of the paper.",
     }  # fmt: skip
@@ -148,8 +163,8 @@ def entries_of(boards: Sequence[Board]) -> File:
 
 def croissant(
     boards: Sequence[Board], files: Sequence[File], contents: Mapping[str, bytes], repository: str, release: str
-) -> dict[str, Any]:  # fmt: skip
-    """Return the metadata in the format Croissant 1.0, as JSON-LD."""
+) -> dict[str, Any]:
+    """Return the metadata as JSON-LD in the format Croissant 1.0."""
     home, cited = f"https://huggingface.co/datasets/{repository}", re.sub(r"[^A-Za-z0-9]+", "-", repository)
     return {
         "@context": _CONTEXT,
@@ -165,19 +180,28 @@ def croissant(
         "citeAs": f"@misc{{{cited}, title={{{TITLE}}}, url={{{home}}}, note={{{release}}}}}",
         "distribution": [
             {
-                "@type": "cr:FileObject", "@id": file.path, "name": file.path,
-                "contentUrl": f"{home}/resolve/{release}/{file.path}", "contentSize": f"{len(contents[file.path])} B",
-                "encodingFormat": "application/x-parquet", "sha256": sha256_of(contents[file.path]),
+                "@type": "cr:FileObject",
+                "@id": file.path,
+                "name": file.path,
+                "contentUrl": f"{home}/resolve/{release}/{file.path}",
+                "contentSize": f"{len(contents[file.path])} B",
+                "encodingFormat": "application/x-parquet",
+                "sha256": sha256_of(contents[file.path]),
             }
             for file in files
         ],
         "recordSet": [
             {
-                "@type": "cr:RecordSet", "@id": file.name, "name": file.name,
+                "@type": "cr:RecordSet",
+                "@id": file.name,
+                "name": file.name,
                 "description": f"Each row is {file.about}.",
                 "field": [
                     {
-                        "@type": "cr:Field", "@id": f"{file.name}/{name}", "name": name, "description": about,
+                        "@type": "cr:Field",
+                        "@id": f"{file.name}/{name}",
+                        "name": name,
+                        "description": about,
                         "dataType": _TYPES[kind],
                         "source": {"fileObject": {"@id": file.path}, "extract": {"column": name}},
                     }
@@ -186,11 +210,11 @@ def croissant(
             }
             for file in files
         ],
-    }  # fmt: skip
+    }
 
 
 def _version(release: str) -> dict[str, str]:
-    """Return a version as Croissant wants it, MAJOR.MINOR.PATCH, for a release that is named by up to three numbers."""
+    """Return the version as Croissant requires it, MAJOR.MINOR.PATCH, if the release's name is up to three numbers."""
     if not re.fullmatch(r"\d+([.-]\d+){0,2}", release, re.ASCII):
         return {}
     parts = [int(part) for part in re.split("[.-]", release)]
@@ -205,20 +229,37 @@ def card(boards: Sequence[Board], files: Sequence[File], repository: str, releas
         line
         for position, file in enumerate(files)
         for line in (
-            f"- config_name: {file.name}", *(["  default: true"] if position == 0 else []),
-            "  data_files:", "  - split: train", f"    path: {file.path}",
+            f"- config_name: {file.name}",
+            *(["  default: true"] if position == 0 else []),
+            "  data_files:",
+            "  - split: train",
+            f"    path: {file.path}",
         )
-    ]  # fmt: skip
+    ]
     header = [
-        "---", f"license: {LICENCE}", f"pretty_name: {json.dumps(TITLE)}", "language:", "- en", "tags:", "- benchmark",
-        "- leaderboard", "- robustness", "- privacy", "- image-quality-assessment", "size_categories:", f"- {size}",
-        "configs:", *configs, "---",
-    ]  # fmt: skip
+        "---",
+        f"license: {LICENCE}",
+        f"pretty_name: {json.dumps(TITLE)}",
+        "language:",
+        "- en",
+        "tags:",
+        "- benchmark",
+        "- leaderboard",
+        "- robustness",
+        "- privacy",
+        "- image-quality-assessment",
+        "size_categories:",
+        f"- {size}",
+        "configs:",
+        *configs,
+        "---",
+    ]
     esc = markdown_text
     won = [
         f"- **{esc(board.title)}** ({esc(board.track)}): {esc(ranking.claim)}"
-        for board in boards for ranking in board.rankings[:1]
-    ]  # fmt: skip
+        for board in boards
+        for ranking in board.rankings[:1]
+    ]
     made = [
         f"- {esc(board.track)}: `{_code(board.command)}`, profile {esc(board.profile)}, seed {board.seed}, "
         f"{board.cells_done:,} cells, {board.cells_failed:,} failed, {board.cells_missing:,} parts missing, "
@@ -229,17 +270,48 @@ def card(boards: Sequence[Board], files: Sequence[File], repository: str, releas
         line
         for file in files
         for line in (
-            "", f"### {file.name}", "", f"Each row is {file.about}.", "", "| column | what it is |", "| :--- | :--- |",
+            "",
+            f"### {file.name}",
+            "",
+            f"Each row is {file.about}.",
+            "",
+            "| column | what it is |",
+            "| :--- | :--- |",
             *(f"| {esc(name)} | {esc(about)} |" for name, (_, about) in file.fields.items()),
         )
-    ]  # fmt: skip
+    ]
     load = f'load_dataset("{repository}", "rankings", split="train", revision="{release}")'
-    return "\n".join([
-        *header, "", f"# {TITLE}", "", f"{ABOUT} This is release {esc(release)}.", "", "## What the boards say", "",
-        *won, "", "## Load it", "", "```python", "from datasets import load_dataset", "", load, "```", "", "## Files",
-        *fields, "", "## How the numbers were made", "", *made, "",
-        "`croissant.json` says the same to programs, with the sha256 of each file.", "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            *header,
+            "",
+            f"# {TITLE}",
+            "",
+            f"{ABOUT} This is release {esc(release)}.",
+            "",
+            "## What the boards say",
+            "",
+            *won,
+            "",
+            "## Load it",
+            "",
+            "```python",
+            "from datasets import load_dataset",
+            "",
+            load,
+            "```",
+            "",
+            "## Files",
+            *fields,
+            "",
+            "## How the numbers were made",
+            "",
+            *made,
+            "",
+            "`croissant.json` says the same for programs, with the sha256 of each file.",
+            "",
+        ]
+    )
 
 
 def _code(text: str) -> str:

@@ -1,8 +1,8 @@
-"""How a sheet fits a page: in smaller print, with heads and names on several lines, or in several parts.
+"""Fits a sheet to a page: in smaller print, with heads and names on several lines, or in several parts.
 
-Widths are estimates, and generous ones, so that what is said to fit does. A sheet that does not fit in the smallest
-print is divided: by columns, each part with the names of the rows, and by rows. Notes stand below each part that has
-their letters, remarks below the last one.
+Widths are generous estimates, so that a sheet that should fit does. A sheet that does not fit in the smallest print is
+divided by columns, with the names of the rows in each part, and by rows. Notes are placed below each part that uses
+them, remarks below the last part.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ from imharness.exports.sheets import Cell, Line, Sheet
 from imharness.reading.text import plain
 
 SIZES = (10.0, 9.0, 8.0, 7.0)
-"""Heights of print that are tried before a sheet is divided, pt."""
+"""The font sizes in points that are tried before a sheet is divided."""
 DIVIDED = 8.0
-"""Height of print of a sheet in parts, pt."""
+"""The font size in points of a sheet in parts."""
 INTERVAL = 0.8
-"""Size of an interval and of raised letters to that of the number before it."""
+"""The size of an interval and of raised letters, relative to that of the number before it."""
 NAMES = 0.4
-"""Share of the page's width that names of rows and facets may take together."""
+"""The share of the page's width that the names of rows and facets may take together."""
 _NARROW, _WIDE = set("ijlft.,:;'!|()[]{} -/\\"), set("mwMW%@—→↑↓")
 _PIECES = re.compile(r"[^\s,/\-=]*[\s,/\-=]?")
 
 
 @dataclass(frozen=True)
 class Page:
-    """Room for a table and its notes. `gap`: between two columns, pt; `leading`: from line to line, to the print."""
+    """The room for a table and its notes, in points.
+
+    `gap` is the space between two columns, in points; `leading` the distance of lines relative to the font size.
+    """
 
     width: float
     height: float
@@ -40,25 +43,25 @@ class Page:
 
 @dataclass(frozen=True)
 class Part:
-    """Some columns and rows of a sheet in one print. `key`: what is added to the sheet's name; "" of the first part."""
+    """Some columns and rows of a sheet in one font size. `key` is added to the sheet's name; the first part has ""."""
 
     sheet: Sheet
     size: float
     key: str
     names: float
-    """Room for each column of names, pt."""
+    """The room for each column of names, in points."""
 
     def head(self, text: str, position: int) -> list[str]:
         """Return the lines of the head of a column of numbers."""
         return _head(text, _number_width(self.sheet, position, self.size), self.size)
 
     def name(self, text: str) -> list[str]:
-        """Return the lines of a name of a row, of a facet, or of the head above."""
+        """Return the lines of the name of a row or facet, or of the head above it."""
         return wrapped(text, self.names, self.size)
 
 
 def width_of(text: str, size: float) -> float:
-    """Return how wide a text is at most, pt, in print of a size."""
+    """Return an upper bound of the width of a text in a font size, both in points."""
     return size * sum(_sign_width(sign) for sign in text)
 
 
@@ -71,7 +74,7 @@ def _sign_width(sign: str) -> float:
 
 
 def wrapped(text: str, room: float, size: float) -> list[str]:
-    """Return a text as lines that fit into a room, pt, broken behind spaces and signs where there are any."""
+    """Return a text as lines that fit into a width in points, broken after spaces and signs if possible."""
     lines, line = list[str](), ""
     for piece in _PIECES.findall(plain(text)):
         while piece:
@@ -86,13 +89,13 @@ def wrapped(text: str, room: float, size: float) -> list[str]:
 
 
 def _head(text: str, number: float, size: float) -> list[str]:
-    """Return the lines of a head above numbers of a width; words stay whole where they are not very long."""
+    """Return the lines of a head above numbers of a width; words are only broken if they are very long."""
     longest = max((width_of(piece.rstrip(), size) for piece in _PIECES.findall(plain(text))), default=0.0)
     return wrapped(text, max(number, 4 * size, min(longest, 8 * size)), size)
 
 
 def parts_of(sheet: Sheet, page: Page) -> list[Part]:
-    """Return a sheet in as few parts as the page asks for, in the order in which they are read."""
+    """Return a sheet in as few parts as the page allows, in the order in which they are read."""
     for size in SIZES:
         if _width(sheet, page, size) <= page.width:
             return _numbered(_by_rows(sheet, page, size), page, size)
@@ -108,9 +111,11 @@ def _numbered(sheets: Sequence[Sheet], page: Page, size: float) -> list[Part]:
         }
         of = f" Part {number + 1} of {len(sheets)}." if len(sheets) > 1 else ""
         kept = replace(
-            own, caption=own.caption + of, notes=tuple(note for note in own.notes if note[0] in letters),
+            own,
+            caption=own.caption + of,
+            notes=tuple(note for note in own.notes if note[0] in letters),
             remarks=own.remarks if number == len(sheets) - 1 else (),
-        )  # fmt: skip
+        )
         found.append(Part(kept, size, f"-{number + 1}" if number else "", _names(sheets[0], page)))
     return found
 
@@ -120,7 +125,7 @@ def _names(sheet: Sheet, page: Page) -> float:
 
 
 def _width(sheet: Sheet, page: Page, size: float) -> float:
-    """Return how wide a sheet is at most, pt."""
+    """Return an upper bound of the width of a sheet, in points."""
     return _names_width(sheet, page, size) + sum(_column_width(sheet, i, page, size) for i in range(len(sheet.columns)))
 
 
@@ -162,7 +167,7 @@ def _by_columns(sheet: Sheet, page: Page, size: float) -> list[Sheet]:
 
 
 def _cut(widths: Sequence[float], room: float, share: float) -> list[int] | None:
-    """Return where to cut columns so that each part has about a share of their width; None where one is too wide."""
+    """Return where to cut the columns so that each part is about `share` wide, or None if a part is too wide."""
     ends, used = [0], 0.0
     for i, width in enumerate(widths):
         if i > ends[-1] and (used + width > room or used + width / 2 > share):
@@ -180,7 +185,7 @@ def _with_columns(sheet: Sheet, start: int, end: int) -> Sheet:
 
 
 def _by_rows(sheet: Sheet, page: Page, size: float) -> list[Sheet]:
-    """Return a sheet in parts that are no higher than the page."""
+    """Return a sheet in parts that are not higher than the page."""
     texts, names = dict(sheet.notes), _names(sheet, page)
     high = max((len(_head(h, _number_width(sheet, i, size), size)) for i, h in enumerate(sheet.heads)), default=1)
     fixed = _high(sheet.caption, page, 10.0) + high * size * page.leading + 5 * size

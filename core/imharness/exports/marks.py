@@ -1,4 +1,4 @@
-"""Which numbers of a table are marked: one rule for papers, spreadsheets, programs and the site.
+"""Marks numbers of a table, by one rule for papers, spreadsheets, programs and the site.
 
 A number is ``best`` where no entry that can win has a better one in its column, and ``tied`` where it is not the best
 and the intervals behind the column do not tell it from the best. Controls and incomplete entries are never the best.
@@ -21,7 +21,7 @@ Mark = Literal["", "best", "tied"]
 
 
 class Marks:
-    """The marks of a table. `board`: whose table it is, for controls, incomplete entries and how far the run was."""
+    """The marks of a table. Its `board` tells controls, incomplete entries and how far the run was."""
 
     def __init__(self, table: Table, board: Board | None = None) -> None:
         self.table, self.waiting = table, bool(board and board.waiting)
@@ -32,7 +32,7 @@ class Marks:
         self._tops = dict[str, float | None]()
 
     def of(self, row: Row, column: ColumnSpec) -> Mark:
-        """Return how a number of this table is marked."""
+        """Return the mark of a number of this table."""
         value = row.values.get(column.key)
         if value is None or value.value is None or self.waiting or self.is_few(column):
             return ""
@@ -41,7 +41,7 @@ class Marks:
         return "tied" if row.label in self.table.not_worse.get(column.key, ()) else ""
 
     def best(self, column: ColumnSpec) -> float | None:
-        """Return the best number of a column; None where it is empty or has no better direction."""
+        """Return the best number of a column, or None if it is empty or has no better direction."""
         if column.key not in self._tops:
             first = ranked(self._eligible, column)[:1] if column.better else []
             value = first[0].values.get(column.key) if first else None
@@ -49,20 +49,20 @@ class Marks:
         return self._tops[column.key]
 
     def won(self, row: Row) -> bool:
-        """Say whether a row is the winner's."""
+        """Return whether a row is the winner's."""
         return bool(self.ranking and not self.waiting and row.label == self.ranking.winner)
 
     def place(self, row: Row) -> Place | None:
-        """Return where a row stands in the ranking of the table; None where there is none, or it is not in it."""
+        """Return the place of a row in the table's ranking, or None if there is no ranking or the row is not in it."""
         return self.ranking.places.get(row.label) if self.ranking else None
 
     def is_few(self, column: ColumnSpec) -> bool:
-        """Return whether the numbers of a column, or, where it counts nothing, of all others are of too few units."""
+        """Return whether a column's numbers come from too few units; without counts, the other columns decide."""
         known = [self._most[column.key]] if column.key in self._most else list(self._most.values())
         return bool(known) and max(count for count, _ in known) < FEWEST
 
     def few(self, columns: Sequence[ColumnSpec]) -> str:
-        """Return which columns have no mark because their numbers are of too few units; empty where none is."""
+        """Return a sentence on the columns without marks because their numbers come from too few units, or ""."""
         left = [column for column in columns if column.better and not self.waiting and self.is_few(column)]
         if not left:
             return ""
@@ -78,7 +78,7 @@ class Marks:
 
 
 def _most_of(table: Table, column: ColumnSpec) -> tuple[int, str] | None:
-    """Return the largest number of independent units that a number of a column is of, also in words."""
+    """Return the largest number of independent units behind a number of a column, and the same in words."""
     values = [value for row in table.rows if (value := row.values.get(column.key)) and value.value is not None]
     unit, source = column.unit or "unit", column.cluster_unit or "source"
     counts = [(own.n, unit) if own.clusters is None else (own.clusters, source) for own in values]

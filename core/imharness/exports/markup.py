@@ -1,4 +1,4 @@
-"""A sheet as LaTeX, Typst or Markdown, ready to paste. Whatever stands in it is shown as it is, and never run."""
+"""Writes a sheet as LaTeX, Typst or Markdown, ready to paste. Its texts are shown as they are and never executed."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _LATEX = {
 }  # fmt: skip
 _LATEX_HAS = "‐‒‘’“”†‡•…€™"
 _LATEX_LACKS = "«»ÐÞðþĄąĐđĘęĦħĮįĸĿŀŉŊŋŦŧŲųſ\xad"
-"""Letters of Latin-1 and Latin Extended-A that pdfLaTeX has not in the fonts that it takes by itself."""
+"""The letters of Latin-1 and Latin Extended-A that the default fonts of pdfLaTeX lack."""
 _LATEX_SIZES = {9.0: r"\small", 8.0: r"\footnotesize", 7.0: r"\scriptsize"}
 LATEX_PAGE = Page(width=345.0, height=500.0, gap=6.0, leading=1.25)
-"""Of the class article in its smallest print; classes with wider pages have room to spare."""
+"""The page of the class article in its smallest print; other classes have wider pages."""
 TYPST_PAGE = Page(width=450.0, height=680.0, gap=4.0, leading=1.4)
-"""A4, as Typst sets it by itself."""
+"""A4 with the default margins of Typst."""
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
 _LINKED = re.compile(r"(?i)\b(https?|ftp|mailto|xmpp)(:)|\b(www)(\.)")
-"""What Markdown would make a link of by itself."""
+"""Finds what Markdown would turn into a link."""
 _NAMED = re.compile(r"(@|\\#)(?=\w)")
-"""What GitHub makes a mention of, or a reference to an issue."""
+"""Finds what GitHub would turn into a mention or a reference to an issue."""
 
 
 def latex_text(text: str) -> str:
-    """Return a text that LaTeX sets as it is, as one line.
+    """Return a text that LaTeX prints as it is, as one line.
 
-    Of several dashes none join, and a bracket or star at the start belongs to no command before it. A sign that
-    pdfLaTeX has not becomes the nearest one that it has, or its number, as in [U+4E00].
+    Successive dashes do not join, and a bracket or star at the start does not belong to a command before it. A
+    character that pdfLaTeX lacks becomes the nearest one that it has, or its number, as in [U+4E00].
     """
     escaped = "".join(_latex_sign(sign) for sign in plain(text).replace("--", "-\0-").replace("--", "-\0-"))
     escaped = escaped.replace("\0", "{}")
@@ -58,7 +58,7 @@ def _latex_sign(sign: str) -> str:
 
 
 def latex(sheet: Sheet) -> str:
-    """Return a sheet as LaTeX tables by the package booktabs, each of which fits a column of `LATEX_PAGE`."""
+    """Return a sheet as LaTeX tables for the package booktabs, each of which fits `LATEX_PAGE`."""
     parts = [_latex_part(part) for part in parts_of(sheet, LATEX_PAGE)]
     return "\n".join(["% Needs \\usepackage{booktabs}.", *parts]) + "\n"
 
@@ -72,15 +72,32 @@ def _latex_part(part: Part) -> str:
     alignment = "l" * len(_text_heads(sheet)) + "r" * len(sheet.columns)
     notes = [rf"\textsuperscript{{{letter}}} {esc(text)}" for letter, text in sheet.notes]
     notes += [esc(text) for text in sheet.remarks]
-    below = [r"\par\smallskip", r"\begin{minipage}{\linewidth}", r"\footnotesize\raggedright",
-             "\\par\n".join(notes), r"\end{minipage}"]  # fmt: skip
-    return "\n".join([
-        r"\begin{table}", r"\centering", rf"\caption{{{esc(sheet.caption)}}}",
-        rf"\label{{tab:{_key(sheet)}{part.key}}}", *([_LATEX_SIZES[part.size]] if part.size in _LATEX_SIZES else []),
-        r"\setlength{\tabcolsep}{3pt}", rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}", r"\toprule",
-        " & ".join(heads) + r" \\", r"\midrule", *(_latex_row(line, part) + r" \\" for line in sheet.lines),
-        r"\bottomrule", r"\end{tabular}", *(below if notes else []), r"\end{table}",
-    ])  # fmt: skip
+    below = [
+        r"\par\smallskip",
+        r"\begin{minipage}{\linewidth}",
+        r"\footnotesize\raggedright",
+        "\\par\n".join(notes),
+        r"\end{minipage}",
+    ]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{esc(sheet.caption)}}}",
+            rf"\label{{tab:{_key(sheet)}{part.key}}}",
+            *([_LATEX_SIZES[part.size]] if part.size in _LATEX_SIZES else []),
+            r"\setlength{\tabcolsep}{3pt}",
+            rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}",
+            r"\toprule",
+            " & ".join(heads) + r" \\",
+            r"\midrule",
+            *(_latex_row(line, part) + r" \\" for line in sheet.lines),
+            r"\bottomrule",
+            r"\end{tabular}",
+            *(below if notes else []),
+            r"\end{table}",
+        ]
+    )
 
 
 def _latex_lines(lines: Sequence[str], side: str) -> str:
@@ -116,7 +133,7 @@ def _latex_cell(cell: Cell, size: float) -> str:
 
 
 def typst_text(text: str) -> str:
-    """Return a text as a string of Typst, in which nothing is markup."""
+    """Return a text as a Typst string, in which nothing is markup."""
     return '"' + plain(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -132,17 +149,29 @@ def _typst_part(part: Part) -> str:
     alignment = ["left"] * len(_text_heads(sheet)) + ["right"] * len(sheet.columns)
     notes = [f'super({esc(letter)}) + " " + {esc(text)}' for letter, text in sheet.notes]
     notes += [esc(text) for text in sheet.remarks]
-    return "\n".join([
-        "#figure(", "  kind: table,", f"  caption: text({esc(sheet.caption)}),", "  {",
-        f"    set text(size: {part.size:g}pt)", "    table(", f"      columns: {len(heads)},",
-        f"      align: ({', '.join(alignment)},),",
-        "      stroke: none,", "      inset: (x: 2pt, y: 2.5pt),",
-        "      table.hline(),", f"      table.header({', '.join(f'strong({head})' for head in heads)}),",
-        "      table.hline(stroke: 0.5pt),",
-        *(f"      {_typst_row(line, part)}," for line in sheet.lines), "      table.hline(),", "    )",
-        *(f"    block(width: 100%, align(left, text(size: 8pt, {note})))" for note in notes),
-        "  },", f") <tab:{_key(sheet)}{part.key}>",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "#figure(",
+            "  kind: table,",
+            f"  caption: text({esc(sheet.caption)}),",
+            "  {",
+            f"    set text(size: {part.size:g}pt)",
+            "    table(",
+            f"      columns: {len(heads)},",
+            f"      align: ({', '.join(alignment)},),",
+            "      stroke: none,",
+            "      inset: (x: 2pt, y: 2.5pt),",
+            "      table.hline(),",
+            f"      table.header({', '.join(f'strong({head})' for head in heads)}),",
+            "      table.hline(stroke: 0.5pt),",
+            *(f"      {_typst_row(line, part)}," for line in sheet.lines),
+            "      table.hline(),",
+            "    )",
+            *(f"    block(width: 100%, align(left, text(size: 8pt, {note})))" for note in notes),
+            "  },",
+            f") <tab:{_key(sheet)}{part.key}>",
+        ]
+    )
 
 
 def _typst_lines(lines: Sequence[str]) -> str:
@@ -165,12 +194,12 @@ def _typst_cell(cell: Cell) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Return a text that Markdown, as GitHub has it, shows as it is, in a table, too."""
+    """Return a text that GitHub's Markdown shows as it is, even in a table."""
     return _NAMED.sub(r"\1<!-- -->", _LINKED.sub(r"\1\3\\\2\4", _MARKDOWN.sub(r"\\\1", plain(text))))
 
 
 def _paragraph(text: str) -> str:
-    """Return a text as a paragraph, whose first signs begin no list and underline no line before it."""
+    """Return a text as a paragraph that neither begins a list nor underlines the line before it."""
     return re.sub(r"^(?=[-+=])|^(\d+)(?=[.)])", r"\1\\", markdown_text(text.strip()))
 
 
@@ -208,7 +237,7 @@ def _text_heads(sheet: Sheet) -> Sequence[str]:
 
 
 def _key(sheet: Sheet) -> str:
-    """Return a name of the table for references: letters, digits and dashes."""
+    """Return a name of the table for references, which has only letters, digits and dashes."""
     words = [sheet.track.rpartition("/")[2], sheet.id]
     name = "-".join(re.sub(r"[^A-Za-z0-9]+", "-", word).strip("-") for word in words if word)
     return name.strip("-") or digest([sheet.track, sheet.id])[:8]

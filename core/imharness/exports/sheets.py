@@ -1,4 +1,4 @@
-"""A table of a board as a sheet: what stands in each cell, which numbers are marked, and the notes below.
+"""Turns a table of a board into a sheet: the text of each cell, the marked numbers, and the notes below.
 
 Every writer of this package works from a sheet, so that all formats say the same. Nothing here is escaped.
 """
@@ -19,7 +19,7 @@ from imharness.results.tables import ColumnSpec, Row, Table, Value, several
 
 ARROWS = {"higher": "↑", "lower": "↓", "": ""}
 NONE = "–"
-"""Stands where there is no number."""
+"""The text of a cell without a number."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A row: its name, the facets that tell it from rows of the same name, and its cells. `won`: it is the winner."""
+    """A row: its name, the facets that tell it from rows with the same name, its cells, and whether it has won."""
 
     label: str
     facets: tuple[str, ...]
@@ -56,13 +56,16 @@ class Line:
 
     @property
     def name(self) -> str:
-        """The label as papers print it: without the owner of the first-party components."""
+        """The label as papers print it, without the owner of first-party components."""
         return self.label.replace("harness/", "")
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table that is ready to be written. `notes`: letter -> sentence; `remarks`: sentences on the whole table."""
+    """A table that is ready to be written.
+
+    `notes` are pairs of a letter and a sentence; `remarks` are sentences on the whole table.
+    """
 
     id: str
     track: str
@@ -78,12 +81,12 @@ class Sheet:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The header of each number's column, with an arrow to where better numbers are."""
+        """The header of each column of numbers, with an arrow in the better direction."""
         return tuple(f"{own.label} {ARROWS[own.better]}".strip() for own in self.columns)
 
 
 def chosen_tables(boards: Sequence[Board], names: Sequence[str]) -> list[tuple[Board, Table]]:
-    """Return tables by id with the board of each, the main table of each board without names.
+    """Return the tables with these ids and the board of each, or the main table of each board if no name is given.
 
     Raises `UsageError` for a name that no board has.
     """
@@ -93,7 +96,7 @@ def chosen_tables(boards: Sequence[Board], names: Sequence[str]) -> list[tuple[B
     for name in names:
         if name not in known:
             own = "; ".join(f"{board.track}: {', '.join(table.id for table in board.tables)}" for board in boards)
-            raise UsageError(f"no table is called {name!r}.{did_you_mean(name, known)} Tables of {own}.")
+            raise UsageError(f"no table is called {name!r}.{did_you_mean(name, known)} Tables by track: {own}.")
     return [(board, table) for board in boards for name in names for table in board.tables if table.id == name]
 
 
@@ -101,12 +104,14 @@ def sheet_of(table: Table, board: Board | None = None, *, columns: Sequence[str]
     """Return a table as a sheet.
 
     Args:
-        board: whose table it is, for controls, incomplete entries and how far the run was; without it none is marked.
-        columns: keys or labels of the columns wanted, in this order, also several with commas between; all without any.
-        caption: instead of the table's own.
+        table: the table.
+        board: its board, which tells controls, incomplete entries and how far the run was.
+        columns: keys or labels of the wanted columns in order; one text may hold several, separated by commas. By
+            default all columns.
+        caption: a caption instead of the table's own.
 
     Raises:
-        UsageError: a column is wanted that the table does not have.
+        UsageError: the table does not have a wanted column.
     """
     specs = _wanted(table, columns)
     marks = Marks(table, board)
@@ -115,11 +120,18 @@ def sheet_of(table: Table, board: Board | None = None, *, columns: Sequence[str]
     few = marks.few(specs)
     own_caption = f"{table.title.rstrip('.')}. {table.caption}".strip()
     return Sheet(
-        id=table.id, track=board.track if board else "", title=table.title, caption=caption or own_caption,
-        entry=table.entry, facets=writer.facets, columns=specs, lines=lines,
+        id=table.id,
+        track=board.track if board else "",
+        title=table.title,
+        caption=caption or own_caption,
+        entry=table.entry,
+        facets=writer.facets,
+        columns=specs,
+        lines=lines,
         notes=tuple((letter, text) for text, letter in writer.letters.items()),
-        remarks=(*_remarks(table, board, specs, lines), *([few] if few else [])), table=table,
-    )  # fmt: skip
+        remarks=(*_remarks(table, board, specs, lines), *([few] if few else [])),
+        table=table,
+    )
 
 
 def _wanted(table: Table, names: Sequence[str]) -> tuple[ColumnSpec, ...]:
@@ -135,7 +147,7 @@ def _wanted(table: Table, names: Sequence[str]) -> tuple[ColumnSpec, ...]:
 
 
 class _Lines:
-    """Writes the rows of a table, and gives each note a letter in the order in which they are met."""
+    """Writes the rows of a table, and gives each note a letter in the order in which the notes occur."""
 
     def __init__(self, table: Table, marks: Marks) -> None:
         self.letters: dict[str, str] = {}
@@ -153,12 +165,12 @@ class _Lines:
         if place is None:
             return
         if place.control:
-            yield f"Control ({place.control}): measured beside the entries, never the winner."
+            yield f"Control ({place.control}): measured for comparison, never the winner."
         if not place.complete:
-            yield "Incomplete: not measured in every setting, and ranked on those that it met."
+            yield "Incomplete: not measured in every setting, and ranked by the settings that it has."
         if place.passes is False:
             yield "Does not keep the utility that an entry must keep to win."
-        yield from (f"Upper bound of what it protects: {flag}." for flag in place.flags)
+        yield from (f"Its protection is only an upper bound: {flag}." for flag in place.flags)
 
     def _cell(self, row: Row, column: ColumnSpec) -> Cell:
         value = row.values.get(column.key)
@@ -177,7 +189,7 @@ class _Lines:
 
 
 def _letters(position: int) -> str:
-    """Return a, b, ..., z, A, ..., Z, and then a1, b1 and so on."""
+    """Return the letter of a position: a, b, ..., z, A, ..., Z, and then a1, b1 and so on."""
     turn, place = divmod(position, len(string.ascii_letters))
     return string.ascii_letters[place] + (str(turn) if turn else "")
 
@@ -188,16 +200,14 @@ def number_text(value: float, column: ColumnSpec) -> str:
     return text.lstrip("-") if text.startswith("-") and not text.strip("-0.") else text
 
 
-def _remarks(
-    table: Table, board: Board | None, columns: Sequence[ColumnSpec], lines: Sequence[Line]
-) -> Iterable[str]:  # fmt: skip
+def _remarks(table: Table, board: Board | None, columns: Sequence[ColumnSpec], lines: Sequence[Line]) -> Iterable[str]:
     cells = [cell for line in lines for cell in line.cells]
     legend = []
     if any(column.better for column in columns):
         legend.append("Arrows point to better numbers.")
     if any(cell.best for cell in cells):
         ranked_here = board is not None and any(own.table == table.id for own in board.rankings)
-        apart = ", controls and incomplete entries apart" if ranked_here else ""
+        apart = ", apart from controls and incomplete entries" if ranked_here else ""
         legend.append(f"Bold: the best number of a column{apart}.")
     if any(cell.tied for cell in cells):
         legend.append("*: not told from the best.")
@@ -210,7 +220,7 @@ def _remarks(
 
 
 def _counts(columns: Sequence[ColumnSpec], lines: Sequence[Line]) -> Iterable[str]:
-    """Yield how many units the numbers of each column are of, columns with the same counts together."""
+    """Yield how many units are behind the numbers of each column; columns with the same counts come together."""
     groups: dict[str, list[str]] = {}
     for position, column in enumerate(columns):
         values = [line.cells[position].value for line in lines]
@@ -225,7 +235,7 @@ def _counts(columns: Sequence[ColumnSpec], lines: Sequence[Line]) -> Iterable[st
 
 
 def _state(board: Board) -> Iterable[str]:
-    """Yield what readers must know of the run: what is not there, and what it was."""
+    """Yield what readers must know about the run: what is missing, and its settings."""
     if board.waiting:
         yield f"Not finished: {board.cells_done:,} of {board.cells_done + board.waiting:,} cells; nothing is marked."
     if board.cells_failed:

@@ -1,4 +1,4 @@
-"""The harness for notebooks and scripts: evaluate an object of one's own in a few lines, with ``import imharness``."""
+"""The harness for notebooks and scripts: evaluate your own object in a few lines, with ``import imharness``."""
 
 OFFERS = {
     "Audit": "audit",
@@ -15,4 +15,4 @@ OFFERS = {
     "run": "run",
     "score": "score",
 }
-"""What `imharness` offers beside its modules: name -> the module here that has it, loaded when the name is used."""
+"""What `imharness` offers besides its modules: name -> the module here that defines it, loaded when it is used."""

@@ -1,4 +1,4 @@
-"""What is asked of single arguments: a value that does not fit raises `UsageError` in one line that names it.
+"""Checks single arguments: a value that does not fit raises a `UsageError` of one line that names the argument.
 
 Imports no torch.
 """
@@ -19,7 +19,7 @@ from imharness.errors import UsageError
 from imharness.reading.text import plain
 
 SHOWN = 60
-"""Characters of a wrong value that a message shows."""
+"""The number of characters of a wrong value that a message shows."""
 
 
 def shown(value: object) -> str:
@@ -37,7 +37,7 @@ def wrong(argument: str, expected: str, value: object) -> UsageError:
 
 @contextmanager
 def naming(argument: str) -> Iterator[None]:
-    """Put the name of an argument before the message of a `UsageError` that does not begin with it."""
+    """Put the name of an argument before the message of a `UsageError`, unless it begins with the name."""
     try:
         yield
     except UsageError as error:
@@ -47,21 +47,21 @@ def naming(argument: str) -> Iterator[None]:
 
 
 def text(argument: str, value: Any, expected: str = "text") -> str:
-    """Return a text."""
+    """Return `value` if it is a text."""
     if not isinstance(value, str):
         raise wrong(argument, expected, value)
     return value
 
 
 def flag(argument: str, value: Any) -> bool:
-    """Return True or False, of numpy too, as Python's own."""
+    """Return True or False, also of numpy, as Python's type."""
     if not isinstance(value, bool | np.bool_):
         raise wrong(argument, "True or False", value)
     return bool(value)
 
 
 def whole(argument: str, value: Any) -> int:
-    """Return a whole number, of numpy too, as Python's own."""
+    """Return a whole number, also of numpy, as Python's type."""
     try:
         return operator.index(value)
     except TypeError:
@@ -69,7 +69,7 @@ def whole(argument: str, value: Any) -> int:
 
 
 def seed_of(value: Any) -> int:
-    """Return a seed, as `harness run --seed` takes it."""
+    """Return a seed such as `harness run --seed` takes."""
     found = whole("seed", value)
     if not 0 <= found <= LARGEST_SEED:
         raise wrong("seed", "a whole number from 0 to 2^63 - 1", value)
@@ -77,7 +77,7 @@ def seed_of(value: Any) -> int:
 
 
 def real(argument: str, value: Any, expected: str = "a number") -> float:
-    """Return a number, of numpy too, as Python's own."""
+    """Return a number, also of numpy, as Python's type."""
     try:
         if isinstance(value, Real):
             return float(value)
@@ -87,7 +87,7 @@ def real(argument: str, value: Any, expected: str = "a number") -> float:
 
 
 def one_of(argument: str, value: Any, known: tuple[str, ...]) -> str:
-    """Return a word that is known."""
+    """Return `value` if it is one of the known words."""
     if not isinstance(value, str) or value not in known:
         raise UsageError(f"{argument}: {shown(value)} is none of {', '.join(known)}.")
     return value

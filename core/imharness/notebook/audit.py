@@ -1,4 +1,4 @@
-"""`ih.audit`: what an adversary finds out about the training rows of a model of one's own."""
+"""`ih.audit`: what an adversary finds out about the training rows of your own model."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ MEASURES = {
     "accuracy": (
         "balanced accuracy",
         "row",
-        "Share of members and of non-members told right, averaged; 0.5 is chance.",
+        "Mean of the shares of members and of non-members that are guessed right; 0.5 is chance.",
     ),
     "auc": ("AUC", "row", "Area under the ROC curve; 0.5 is chance."),
     "tpr_at_01": ("TPR at 0.1% FPR", "member", "Share of members found while 0.1% of the non-members are accused."),
     "tpr_at_1": ("TPR at 1% FPR", "member", "Share of members found while 1% of the non-members are accused."),
 }
-"""Key -> label, what is counted, description; lower is better for those whose data it is."""
+"""Key -> (label, what is counted, description); lower is better for the people whose data these are."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,8 +43,8 @@ class Audit(Result):
     """What every evaluator found out, with 95% intervals, as a table and as the rows of the step ``audit``.
 
     Args:
-        found: all numbers in full precision, privacy risk scores among them.
-        measured: in words, what was measured on which rows.
+        found: all numbers in full precision, including privacy risk scores.
+        measured: what was measured on which rows, in words.
     """
 
     found: ModelAudit = field(kw_only=True)
@@ -52,14 +52,14 @@ class Audit(Result):
 
     @property
     def worst(self) -> Finding:
-        """The finding of the evaluator that was best on the rows that evaluators learned from.
+        """The finding of the evaluator that was best on the rows that evaluators learnt from.
 
-        It is not the largest accuracy on the tested rows, which is too large by chance.
+        It need not have the largest accuracy on the tested rows, which is too large by chance.
         """
         return self.found.worst()
 
     def to_html(self, path: str | Path, name: str = "model") -> None:
-        """Write the report as one HTML file that contains its pictures and makes no request."""
+        """Write the report as one HTML file, which contains its pictures and makes no request."""
         file = Path(place("path", path, "a path"))
         file.write_text(track_that("audit_page").audit_page(self.found, text("name", name)))
 
@@ -78,19 +78,19 @@ def audit(target: Any, shadow: Any = None, *, evaluators: Sequence[str | Compone
             - A data frame with the columns ``member`` (0 or 1), ``label``, ``p0``, ``p1``, ... If it also has a column
               ``model`` ("shadow" or "target"), it holds the rows of both models.
             - ``(model, members, nonmembers)``: a torch module and two loaders, each of which yields pairs of inputs and
-              labels. The module is called in evaluation mode, on the device of its parameters. What it returns are
+              labels. The module is called in evaluation mode, on the device of its parameters. Its outputs count as
               logits, unless all rows lie in [0, 1] and sum to 1.
-        shadow: the same of a model that the adversary trained as the target was trained, on rows of their own:
-            evaluators learn from it. Without one they learn from a half of the target's rows, whose membership they
-            then know, and are tested on the other half.
-        evaluators: names such as ``"confidence"``, or what `ih.evaluator` returns; by default all that need outputs and
-            labels alone, above 50,000 rows without the slow NN attack.
+        shadow: the outputs, in one of the same forms, of a model that the adversary trained like the target, but on
+            their own rows; evaluators learn from it. Without a shadow they learn from half of the target's rows, whose
+            membership they then know, and are tested on the other half.
+        evaluators: names such as ``"confidence"``, or what `ih.evaluator` returns; by default all that need only
+            outputs and labels, without the slow NN attack if there are more than 50,000 rows.
 
     Returns:
         Balanced accuracy, AUC and true-positive rates of every evaluator with 95% intervals, and privacy risk scores.
 
     Raises:
-        UsageError: names the argument, and the row where there is one.
+        UsageError: an argument does not fit; the message names it, and the row if there is one.
 
     Song & Mittal, "Systematic Evaluation of Privacy Risks of Machine Learning Models" (USENIX Security 2021), sections
     3 and 4.
@@ -108,9 +108,12 @@ def audit(target: Any, shadow: Any = None, *, evaluators: Sequence[str | Compone
     say_who_drew()
     findings = sorted(answer.found.findings, key=lambda finding: -finding.accuracy.value)
     return Audit(
-        "Membership audit", [_table(findings, answer)], {"audit": lambda: _columns_of(findings)},
-        found=answer.found, measured=answer.measured,
-    )  # fmt: skip
+        "Membership audit",
+        [_table(findings, answer)],
+        {"audit": lambda: _columns_of(findings)},
+        found=answer.found,
+        measured=answer.measured,
+    )
 
 
 def _of_shadow(frame: Any) -> npt.NDArray[np.bool_]:
@@ -130,7 +133,7 @@ def _is_frame(given: Any) -> bool:
 
 
 def _outputs(name: str, given: Any) -> GivenOutputs:
-    """Return outputs, labels and membership as arrays of numbers; `name` is that of the argument."""
+    """Return outputs, labels and membership as arrays of numbers; `name` is the argument's."""
     if isinstance(given, tuple):
         called = (f"{name}: outputs of the model", f"{name}: labels of the loaders", f"{name}: member")
         return GivenOutputs(*_asked(name, given), called)
@@ -164,11 +167,11 @@ def _columns(name: str, frame: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any],
 
 
 def _asked(name: str, given: tuple[Any, ...]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return what a model says of the rows of two loaders, as probabilities, with their labels and membership."""
+    """Return a model's probabilities for the rows of two loaders, with their labels and membership."""
     import torch
 
     if len(given) != 3 or not isinstance(given[0], torch.nn.Module):
-        raise UsageError(f"{name}: a tuple must be (model, members, nonmembers), a torch module and two loaders.")
+        raise UsageError(f"{name}: a tuple must be (model, members, nonmembers): a torch module and two loaders.")
     model, *loaders = given
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     outputs: list[torch.Tensor] = []
@@ -197,9 +200,9 @@ def _asked(name: str, given: tuple[Any, ...]) -> tuple[npt.NDArray[Any], npt.NDA
 
 
 def _pairs(name: str, loader: Any) -> Iterator[tuple[torch.Tensor, Any]]:
-    """Yield what a loader does; raises `UsageError` where that is no pair of a tensor and labels."""
+    """Yield the pairs of a loader; raises `UsageError` for anything that is not a pair of a tensor and labels."""
     if not isinstance(loader, Iterable):
-        raise wrong(name, "two loaders behind the model", loader)
+        raise wrong(name, "two loaders after the model", loader)
     for batch in loader:
         if not (isinstance(batch, tuple | list) and len(batch) == 2 and hasattr(batch[0], "to")):
             raise wrong(name, "loaders of pairs of inputs and labels", batch)
@@ -207,7 +210,7 @@ def _pairs(name: str, loader: Any) -> Iterator[tuple[torch.Tensor, Any]]:
 
 
 def _chosen(evaluators: Sequence[str | Component | Own] | None) -> list[MembershipEvaluator]:
-    """Return the evaluators that are named, or all that are on this machine."""
+    """Return the named evaluators, or all that are on this machine."""
     if evaluators is None:
         here = (each for each in installed().of_kind(MembershipEvaluator.kind) if each.is_here())
         return [each for each in here if isinstance(each, MembershipEvaluator)]
@@ -219,13 +222,13 @@ def _chosen(evaluators: Sequence[str | Component | Own] | None) -> list[Membersh
     for each in named:
         component = component_from(MembershipEvaluator.kind, each, "evaluators")
         if not isinstance(component, MembershipEvaluator):
-            raise UsageError(f"evaluators: {shown(each)} is no evaluator; name one, or make one with ih.evaluator.")
+            raise UsageError(f"evaluators: {shown(each)} is not an evaluator; name one, or make one with ih.evaluator.")
         found.append(component)
     return found
 
 
 def _columns_of(findings: Sequence[Finding]) -> dict[str, npt.NDArray[Any]]:
-    """Return a row for each evaluator; each measure has the ends of its interval beside it, NaN where not defined."""
+    """Return columns with a row for each evaluator: each measure and the ends of its interval, NaN if not defined."""
     columns: dict[str, Any] = {"evaluator": [finding.evaluator for finding in findings]}
     for name in MEASURES:
         found: list[Estimate | None] = [getattr(finding, name) for finding in findings]
@@ -250,6 +253,11 @@ def _table(findings: Sequence[Finding], answer: AuditAnswer) -> Table:
         for name, (label, unit, told) in MEASURES.items()
     ]
     return Table(
-        id="audit", title="What an adversary finds out", caption=answer.measured, entry="evaluator",
-        columns=tuple(columns), rows=tuple(rows), ranked_by="accuracy",
-    )  # fmt: skip
+        id="audit",
+        title="What an adversary finds out",
+        caption=answer.measured,
+        entry="evaluator",
+        columns=tuple(columns),
+        rows=tuple(rows),
+        ranked_by="accuracy",
+    )

@@ -1,4 +1,4 @@
-"""`compare`: two entries head to head, on the units that both were measured on. Imports no torch."""
+"""`compare`: compares two entries on the units that both were measured on. Imports no torch."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from imharness.statistics.win_rates import ALPHA
 
 @dataclass(frozen=True, repr=False)
 class HeadToHead(head_to_head.HeadToHead):
-    """What can be said of the entry `first` against `second`, by `measure`.
+    """How the entry `first` compares with `second` by `measure`.
 
-    `difference` and `effect` are positive where the first is better; see `imharness.statistics.head_to_head`. The first
-    is ahead in the mean in `ahead` of the `met` conditions that both have.
+    `difference` and `effect` are positive if the first is better; see `imharness.statistics.head_to_head`. The mean of
+    the first is better in `ahead` of the `met` conditions that both have.
     """
 
     first: str
@@ -39,17 +39,17 @@ class HeadToHead(head_to_head.HeadToHead):
 
     @property
     def winner(self) -> str:
-        """The label of the entry that is told to be better, or "" where the data cannot tell."""
+        """The label of the entry that is better by the interval, or "" if the data cannot tell."""
         return self.first if self.difference.low > 0 else self.second if self.difference.high < 0 else ""
 
     @property
     def untold(self) -> str:
-        """Why the data cannot tell anything; "" where they can."""
+        """Why the data cannot tell anything, or "" if they can."""
         found = self.difference
         independent = found.n if found.clusters is None else found.clusters
         if independent < FEWEST:
             what = self.unit if found.clusters is None else self.source
-            return f"{several(independent, what)}, and an interval needs at least {FEWEST}"
+            return f"{several(independent, what)}, but an interval needs at least {FEWEST}"
         return f"the two differ on no {self.unit}" if np.isnan(self.better) else ""
 
     def __repr__(self) -> str:
@@ -68,7 +68,7 @@ class HeadToHead(head_to_head.HeadToHead):
 
     @property
     def _tested(self) -> str:
-        """What Wilcoxon's test says, and whether it says something else than the interval."""
+        """The result of Wilcoxon's test, and whether it contradicts the interval."""
         side, p = ("first", self.better) if self.better <= self.worse else ("second", self.worse)
         text = f"Wilcoxon's test that the {side} is better: p {p:.3g}, {self.corrected(p):.3g} for {self.tests} tests"
         told, found = bool(self.winner), self.corrected(p) < ALPHA
@@ -78,27 +78,27 @@ class HeadToHead(head_to_head.HeadToHead):
 
 
 def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = None) -> HeadToHead:
-    """Compare two entries by their difference with the interval that it has among all entries, and by Wilcoxon's test.
+    """Compare two entries by their difference, with an interval that holds among all entries, and by Wilcoxon's test.
 
-    Each unit, such as an image, counts once with its mean over the conditions that both were measured under; units of
-    one source, such as crops of a photograph, count as one. Behind a ranking by the worst case, the worst attack on
-    each unit counts for each entry, whether it knows the defense or not, as in the ranking. See
+    Each unit, such as an image, counts once, with its mean over the conditions under which both were measured. Units
+    from one source, such as crops of a photograph, count as one. If the ranking is by the worst case, the worst attack
+    on each unit counts for each entry, whether it knows the defense or not, as in the ranking. See
     `imharness.statistics.head_to_head`.
 
     Args:
-        a, b: entries of one result or of two, as ``result["jpeg"]``; a result alone means the one object of one's own
-            in it, or else its first row.
-        on: name of a comparison, as ``result.comparisons`` lists them; by default the one behind the main ranking.
+        a, b: entries of one result or of two, as ``result["jpeg"]``; a result means its only object of your own, or
+            else its first row.
+        on: the name of a comparison, as ``result.comparisons`` lists them; by default the one of the main ranking.
 
-    Raises `UsageError` that names the argument; `imharness.stats.NotTestable` where the two share no unit.
+    Raises a `UsageError` that names the argument, and `imharness.stats.NotTestable` if the two share no unit.
     """
     on = None if on is None else text("on", on)
     one, other = _paired(a, "a", on), _paired(b, "b", on)
     first, second = _label(a, "a", one[0]), _label(b, "b", other[0])
     if one[0].id != other[0].id:
-        raise UsageError(f"b: its comparison is {other[0].id}, that of a is {one[0].id}; say which one with on=...")
+        raise UsageError(f"b: its comparison is {other[0].id}, but that of a is {one[0].id}; choose one with on=...")
     if one[0].better != other[0].better:
-        raise UsageError("b: its measure is worse where that of a is better; compare results of one track.")
+        raise UsageError("b: its measure has the opposite direction of that of a; compare results of one track.")
     joined, numbers = _joined((one, first), (other, second))
     where = places(joined)
     alike = first in one[0].incomplete or second in other[0].incomplete
@@ -106,25 +106,38 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
     n = len(where[1])
     gains = unit_gains([group._replace(gains=group.gains[:1] - group.gains[1:]) for group in groups], n)[0]
     if np.isnan(gains).all():
-        raise NotTestable(f"{first} and {second} were measured on no unit under the same conditions")
+        raise NotTestable(f"{first} and {second} share no unit that was measured under the same conditions")
     tails = [own.tail for own, _ in (one, other) if own.tail is not None]
     entries = max(len(own.entries) - len(own.incomplete) for own, _ in (one, other))
     found = head_to_head.head_to_head(
-        gains, where[2], weights_of(joined, where), tail=min(tails, default=1 - LEVEL),
-        reach=max(one[0].reach, other[0].reach), tests=max(entries * (entries - 1), 2),
-    )  # fmt: skip
+        gains,
+        where[2],
+        weights_of(joined, where),
+        tail=min(tails, default=1 - LEVEL),
+        reach=max(one[0].reach, other[0].reach),
+        tests=max(entries * (entries - 1), 2),
+    )
     sign, starts = 1 if joined.better == "higher" else -1, joined.starts()
     means = [sign * (block[0] - block[1]) for block in np.split(numbers, starts[1:-1], axis=1)]
     means = [known.mean() for own in means if len(known := own[np.isfinite(own)])]
     return HeadToHead(
-        found.difference, found.better, found.worse, found.tests, found.effect, first=first, second=second,
-        measure=joined.measure, unit=joined.unit or "unit", ahead=sum(mean > 0 for mean in means), met=len(means),
+        found.difference,
+        found.better,
+        found.worse,
+        found.tests,
+        found.effect,
+        first=first,
+        second=second,
+        measure=joined.measure,
+        unit=joined.unit or "unit",
+        ahead=sum(mean > 0 for mean in means),
+        met=len(means),
         source=joined.cluster_unit or "source",
-    )  # fmt: skip
+    )
 
 
 def _paired(of: Result | ResultRow, argument: str, on: str | None) -> Paired:
-    """Return the comparison of a result that is asked for."""
+    """Return the comparison of a result that was asked for."""
     result = of.result if isinstance(of, ResultRow) else of
     if not isinstance(result, Result):
         raise UsageError(f'{argument}: expected a result or an entry of one, as result["jpeg"], got {shown(of)}.')
@@ -160,11 +173,15 @@ def _joined(*sides: tuple[Paired, str]) -> Paired:
         clusters.append(tuple(np.concatenate([own for _, own, _ in parts])[first].tolist()))
         rows.append(block)
     comparison = sides[0][0][0]
-    joined = comparison.model_copy(update={
-        "entries": tuple(label for _, label in sides), "incomplete": (), "unit_sets": tuple(units),
-        "conditions": tuple(Condition(facets=dict(key), units=i) for i, key in enumerate(keys)),
-        "clusters": tuple(clusters) if comparison.clusters else (),
-    })  # fmt: skip
+    joined = comparison.model_copy(
+        update={
+            "entries": tuple(label for _, label in sides),
+            "incomplete": (),
+            "unit_sets": tuple(units),
+            "conditions": tuple(Condition(facets=dict(key), units=i) for i, key in enumerate(keys)),
+            "clusters": tuple(clusters) if comparison.clusters else (),
+        }
+    )
     return joined, np.concatenate(rows, axis=1).astype(np.float32)
 
 
@@ -175,7 +192,7 @@ def _key(condition: Condition) -> tuple[tuple[str, str], ...]:
 def _part(
     paired: Paired, label: str, key: tuple[tuple[str, str], ...]
 ) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.str_], npt.NDArray[np.float32]]:
-    """Return the units of an entry under a condition, their clusters, and its numbers; nothing without it."""
+    """Return the units of an entry under a condition, their clusters, and its numbers; all empty without it."""
     own, numbers = paired
     c = next((c for c, condition in enumerate(own.conditions) if _key(condition) == key), None)
     if c is None:

@@ -1,7 +1,7 @@
-"""Objects of a notebook or script -> components of the contracts that a track works with, for one evaluation.
+"""Makes components of a track's contracts from objects of a notebook or script, for one evaluation.
 
 The parameters of a component are data, so that a plan can be pure; the object itself stays in this process, as an
-attribute of a class that is made for it. What a result depends on is the digest that `content` returns.
+attribute of a class that is made for it. Results depend on the object through the digest that `content` returns.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from imharness.notebook.randomness import watched
 from imharness.results.identity import LOCAL, digest
 
 ALIKE: Mapping[str, Mapping[str, Any]] = {"weak": {}, "medium": {}, "strong": {}}
-"""An attack of one's own has one strength, whatever it is called."""
+"""Your own attack has only one strength, whatever it is called."""
 NOBODY = "nobody judged these images"
 
 
 class _Local(Component):
-    """What all components of this module share: the object, and the digest of what it does."""
+    """What all components of this module share: the object, and the digest of its code and state."""
 
     own: ClassVar[Own]
     identity: ClassVar[str]
@@ -52,7 +52,10 @@ class _Local(Component):
         return self.identity
 
     def function(self, device: torch.device, least: int) -> Callable[..., Any]:
-        """Return what computes: called with the arguments it requires, at least so many; its errors say whose."""
+        """Return the function that computes; errors that it raises name this component.
+
+        The object gets as many arguments as it requires, but at least `least`.
+        """
         function = built(self.own.function, device)
 
         def run(*arguments: Any) -> Any:
@@ -108,7 +111,7 @@ class LocalAttack(_Local, Attack):
     """An attack on metrics from a notebook or script."""
 
     def budget(self) -> Budget:
-        """Return what was declared."""
+        """Return the declared budget."""
         return Budget(radius=self.own.facts["radius"], queries=self.own.facts["queries"])
 
     def build(self, device: torch.device) -> Callable[[Images, Target, ImageRng], Images]:
@@ -144,7 +147,7 @@ class LocalImages(ImageDataset):
         return self.identity
 
     def build(self, device: torch.device) -> ImageSet:
-        """Return the images under the names image-0000, image-0001 and so on."""
+        """Return the images with the names image-0000, image-0001 and so on."""
         n, _, height, width = self.pixels.shape
         names = tuple(f"image-{i:04}" for i in range(n))
         return ImageSet(
@@ -166,38 +169,42 @@ _LOCAL: Mapping[type[Component], type[_Local]] = {
     Purification: LocalPurification,
     ReconstructionAttack: LocalReconstruction,
 }
-"""The contracts that an object of a notebook can have."""
+"""The contracts that an object of a notebook can have, and the class for each."""
 
 
 def component_of(own: Own, track: str, identity: str) -> Registered:
-    """Return an object as a component of a track; `identity` stands for what it does.
+    """Return an object as a component of a track; `identity` stands for its code and state.
 
-    Raises `UsageError` where the track has no use for such an object.
+    Raises `UsageError` if the track has no use for such an object.
     """
     wanted = installed().track(track).own_objects
     if wanted and own.kind not in wanted:
         raise UsageError(
-            f"objects: track {track} takes no {own.kind} of one's own; it takes: {', '.join(sorted(wanted))}."
+            f"objects: track {track} does not take your own {own.kind}; it takes: {', '.join(sorted(wanted))}."
         )
     contract = wanted.get(own.kind)
     if contract in (FullReferenceMetric, NoReferenceMetric) and contract is not _says(own):
         compares = contract is FullReferenceMetric
-        form = "a reference: write metric(..., reference=True)" if compares else "images alone: reference=False"
-        raise UsageError(f"objects: track {track} takes metrics of {form}.")
+        form = (
+            "with a reference: write metric(..., reference=True)"
+            if compares
+            else "without a reference: write metric(..., reference=False)"
+        )
+        raise UsageError(f"objects: track {track} takes metrics {form}.")
     if contract is not None and contract not in _LOCAL:
         raise UsageError(f"objects: track {track} takes a {own.kind} as {contract.__name__}; write a plugin for it.")
     return local_component(own, contract, identity)
 
 
 def _says(own: Own) -> type[Component]:
-    """Return the contract of an object where nobody says another."""
+    """Return the contract that an object has by default."""
     if own.kind == "metric":
         return FullReferenceMetric if own.facts["reference"] else NoReferenceMetric
     return {"defense": Purification, "attack": Attack, "evaluator": MembershipEvaluator}[own.kind]
 
 
 def local_component(own: Own, wanted: type[Component] | None, identity: str) -> Registered:
-    """Return an object as a component of a contract, by default of the one that it says itself."""
+    """Return an object as a component of a contract, by default of the one that it declares."""
     contract = _LOCAL[wanted or _says(own)]
     about = f"{(contract.__doc__ or '').rstrip('.')}: {own.name}."
     facts = digest([identity, own.kind, dict(own.facts)])
@@ -231,7 +238,7 @@ def _info(own: Own, contract: type[_Local]) -> Info:
 
 
 def _scores(found: Any, n: int) -> Scores:
-    """Return ``(n,)`` of ``(n,)`` or ``(n, 1)``, of a tensor or an array."""
+    """Return scores ``(n,)`` from a tensor or an array ``(n,)`` or ``(n, 1)``."""
     scores = found if isinstance(found, torch.Tensor) else torch.as_tensor(found)
     if scores.numel() != n:
         raise ContractError(f"expected {n} scores, one per row, got shape {tuple(scores.shape)}")

@@ -1,11 +1,11 @@
-"""Objects -> digests of what they do: code, closed-over values, globals that the code reads, and state.
+"""Computes digests of objects from their code, closed-over values, the globals that the code reads, and their state.
 
-Two objects of one digest compute the same. An installed library stands for itself by name and version; code of the
-user is followed to the end. Arrays and tensors count by their bytes, modules by their class and their attributes.
-What has a state that cannot be read, such as a lock, an open file or a generator, raises `Undigestible`.
+Two objects with the same digest compute the same. An installed library counts by its name and version; code of the user
+is followed to the end. Arrays and tensors count by their bytes, modules by their class and their attributes. An object
+whose state cannot be read, such as a lock, an open file or a generator, raises `Undigestible`.
 
-Not seen: files that code opens, the environment, random numbers that it draws without a generator of its own, and names
-that it puts together while it runs.
+The digest does not cover files that code opens, the environment, random numbers that it draws without its own
+generator, and names that it composes while it runs.
 """
 
 from __future__ import annotations
@@ -30,11 +30,22 @@ from typing import Any
 import numpy as np
 import torch
 
-IGNORED = frozenset({
-    "__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__abstractmethods__", "_abc_impl",
-    "__firstlineno__", "__static_attributes__", "__qualname__", "__parameters__",
-})  # fmt: skip
-"""What a class has that says nothing about what it does."""
+IGNORED = frozenset(
+    {
+        "__dict__",
+        "__weakref__",
+        "__doc__",
+        "__module__",
+        "__annotations__",
+        "__abstractmethods__",
+        "_abc_impl",
+        "__firstlineno__",
+        "__static_attributes__",
+        "__qualname__",
+        "__parameters__",
+    }
+)
+"""Attributes of a class that do not affect what it does."""
 DEEPEST = 200
 
 
@@ -43,7 +54,7 @@ class Undigestible(Exception):
 
 
 def digest_of(value: object) -> str:
-    """Return 64 hexadecimal digits; raises `Undigestible`."""
+    """Return the digest of an object, 64 hexadecimal digits; raises `Undigestible`."""
     try:
         return _Walk(value).of(value, 0).hex()
     except RecursionError:
@@ -51,10 +62,10 @@ def digest_of(value: object) -> str:
 
 
 class _Walk:
-    """One walk through an object; what was seen is not walked again.
+    """One walk through an object; parts that were seen are not walked again.
 
-    Of a module of torch a copy in evaluation mode is used, so that its mode does not count; that of modules inside
-    other objects does.
+    A torch module is used as a copy in evaluation mode, so its mode does not count. The mode of modules inside other
+    objects does.
     """
 
     def __init__(self, root: object) -> None:
@@ -112,9 +123,9 @@ class _Walk:
         return self._object(value, depth)
 
     def _definition(self, value: Any, depth: int) -> list[bytes]:
-        """Return the parts of a function or class: of a library its name and version, else all that it is made of."""
+        """Return the parts of a function or class: name and version of its library, or else all that it consists of."""
         if isinstance(value, FunctionType):
-            name = str(value.__globals__.get("__name__", "__main__"))  # `functools.wraps` changes what __module__ says
+            name = str(value.__globals__.get("__name__", "__main__"))  # `functools.wraps` changes __module__
             if not _is_library(name):
                 return self._function(value, depth)
             return [b"library", _library(name), value.__code__.co_qualname.encode(), *self._closed(value, depth)]
@@ -127,7 +138,7 @@ class _Walk:
         if isinstance(value, type):
             own = {key: part for key, part in vars(value).items() if key not in IGNORED and not _is_slot(part)}
             return [b"class", *self._all((type(value), *value.__bases__), depth), *self._named(own, depth)]
-        raise Undigestible(f"{value!r:.60} is compiled code of no installed library")
+        raise Undigestible(f"{value!r:.60} is compiled code that belongs to no installed library")
 
     def _function(self, value: FunctionType, depth: int) -> list[bytes]:
         parts = [b"function", self.of(value.__code__, depth)]
@@ -144,13 +155,13 @@ class _Walk:
         return parts
 
     def _read(self, name: str, function: FunctionType, found: object, depth: int) -> list[bytes]:
-        """Return the parts of what a function reads by a name; of a module of the user, what it reads of it."""
+        """Return the parts of what a function reads by a name; for a user's module, only what it reads there."""
         if not isinstance(found, ModuleType) or _is_library(found.__name__) or name in _bare(function.__code__):
             return [self._told(name, function, found, depth)]
         return [b"module", found.__name__.encode(), *self._used(found, function, depth)]
 
     def _closed(self, value: FunctionType, depth: int) -> list[bytes]:
-        """Return the values that a function closes over."""
+        """Return the parts of the values that a function closes over."""
         parts = list[bytes]()
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
             try:
@@ -162,14 +173,14 @@ class _Walk:
         return parts
 
     def _told(self, name: str, function: FunctionType, value: object, depth: int) -> bytes:
-        """Return the digest of a value that a function reads; an error says which function and by which name."""
+        """Return the digest of a value that a function reads; an error names the function and the value."""
         try:
             return self.of(value, depth)
         except Undigestible as error:
             raise Undigestible(f"{function.__name__} reads {name}: {error}") from None
 
     def _used(self, module: ModuleType, function: FunctionType, depth: int) -> list[bytes]:
-        """Return what a function may read of a module of the user: every attribute whose name its code has."""
+        """Return the parts that a function may read of a user's module: attributes whose names occur in its code."""
         found, seen, waiting = list[bytes](), set[str](), [module]
         while waiting:
             own = waiting.pop()
@@ -183,7 +194,7 @@ class _Walk:
         return found
 
     def _whole(self, module: ModuleType, depth: int) -> list[bytes]:
-        """Return all that a module of the user holds; nothing of a library."""
+        """Return the parts of everything in a user's module, or nothing for a library."""
         if _is_library(module.__name__):
             return []
         return self._named({name: part for name, part in vars(module).items() if not name.startswith("__")}, depth)
@@ -195,7 +206,7 @@ class _Walk:
         return [b"code", code.co_code, code.co_exceptiontable, repr(facts).encode(), *map(str.encode, names), *inside]
 
     def _object(self, value: Any, depth: int) -> list[bytes]:
-        """Return the parts of any other object: its class, and what copying it would take."""
+        """Return the parts of any other object: its class, and what is needed to copy it."""
         kind = self.of(type(value), depth)
         if isinstance(value, torch.nn.Module):
             if isinstance(value, torch.jit.ScriptModule):
@@ -234,8 +245,12 @@ def _tensor(value: torch.Tensor) -> list[bytes]:
     if value.layout != torch.strided or value.is_quantized or value.device.type == "meta":
         raise Undigestible("it has a sparse, quantised or empty tensor")
     plain = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    return [b"tensor", str(plain.dtype).encode(), repr(tuple(plain.shape)).encode(),
-            plain.as_strided((plain.numel(),), (1,)).view(torch.uint8).numpy().tobytes()]  # fmt: skip
+    return [
+        b"tensor",
+        str(plain.dtype).encode(),
+        repr(tuple(plain.shape)).encode(),
+        plain.as_strided((plain.numel(),), (1,)).view(torch.uint8).numpy().tobytes(),
+    ]
 
 
 def _array(value: np.ndarray[Any, Any]) -> list[bytes]:
@@ -253,7 +268,7 @@ def _hashed(*parts: bytes) -> bytes:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Return every name that code, and code inside it, reads from elsewhere."""
+    """Return every name that code, or code inside it, reads from elsewhere."""
     inner = (const for const in code.co_consts if isinstance(const, CodeType))
     return {*code.co_names}.union(*map(_names, inner))
 
@@ -267,13 +282,14 @@ def _steps(code: CodeType) -> list[dis.Instruction]:
 
 
 def _bare(code: CodeType) -> set[str]:
-    """Return the names that code reads for something else than an attribute of what they name."""
+    """Return the names that code uses other than to read an attribute of what they name."""
     steps = _steps(code)
     return {
-        str(one.argval) for one, after in zip(steps, [*steps[1:], None], strict=True)
+        str(one.argval)
+        for one, after in zip(steps, [*steps[1:], None], strict=True)
         if one.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF")
         and not (after is not None and after.opname in ("LOAD_ATTR", "LOAD_METHOD"))
-    }  # fmt: skip
+    }
 
 
 def _imports(code: CodeType, names: Mapping[str, Any]) -> set[str]:
@@ -291,11 +307,11 @@ def _absolute(name: str, package: str) -> str:
     try:
         return importlib.util.resolve_name(name, package)
     except ImportError:
-        raise Undigestible(f"it imports {name}, of which the package is not known") from None
+        raise Undigestible(f"it imports {name}, whose package is not known") from None
 
 
 def _imported(name: str) -> ModuleType | None:
-    """Return a module by name, or None where it cannot be imported."""
+    """Return a module by name, or None if it cannot be imported."""
     try:
         return importlib.import_module(name)
     except Exception:
@@ -303,7 +319,7 @@ def _imported(name: str) -> ModuleType | None:
 
 
 def _is_named(kind: type) -> bool:
-    """Return whether a class is found in its module by its name, and was not made while something ran."""
+    """Return whether a class can be found in its module by its name, so that it was not made at run time."""
     found: object = sys.modules.get(kind.__module__)
     for name in kind.__qualname__.split("."):
         found = getattr(found, name, None)
@@ -316,7 +332,7 @@ def _is_slot(part: object) -> bool:
 
 @functools.cache
 def _is_library(name: str) -> bool:
-    """Return whether a module comes with Python, or from an installed distribution, and not from the user's files."""
+    """Return whether a module comes with Python or from an installed distribution, and not from the user's files."""
     top = name.partition(".")[0]
     if top in ("__main__", "__mp_main__"):
         return False
@@ -344,7 +360,7 @@ def _distributions() -> Mapping[str, list[str]]:
 
 @functools.cache
 def _library(name: str) -> bytes:
-    """Return the name of a module with the version of what brought it."""
+    """Return the name of a module with the versions of the distributions that provide it."""
     top = name.partition(".")[0]
     versions = [importlib.metadata.version(own) for own in _distributions().get(top, [])]
     return " ".join([name, *versions]).encode()

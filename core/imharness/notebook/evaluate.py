@@ -1,4 +1,4 @@
-"""`evaluate`: own objects and entries by name, planned, computed and ranked in one call."""
+"""`evaluate`: plans, computes and ranks your own objects, and entries by name, in one call."""
 
 from __future__ import annotations
 
@@ -40,43 +40,49 @@ from imharness.running.sweep import RunResult
 
 COMMAND = "imharness.evaluate"
 _here: dict[str, Sequence[Registered]] = {}
-"""The own objects of the evaluations that go on, by a name that a worker in this process is given."""
+"""The user's objects of the evaluations that are going on, by a name that a worker in this process is given."""
 _drawing = set[str]()
-"""Own objects that drew from global randomness: what they did says nothing of what they would do now."""
+"""User's objects that drew from global randomness, so that earlier results do not tell what they would do now."""
 _said = set[str]()
 _uncached = 0
 
 
 def evaluate(
-    *objects: Own | str, track: str = "iqa", against: Sequence[str] | None = None, dataset: Any = None,
-    limit: int | None = 32, seed: int = 0, device: str = "auto", store: str | os.PathLike[str] | None = None,
+    *objects: Own | str,
+    track: str = "iqa",
+    against: Sequence[str] | None = None,
+    dataset: Any = None,
+    limit: int | None = 32,
+    seed: int = 0,
+    device: str = "auto",
+    store: str | os.PathLike[str] | None = None,
     progress: bool = True,
-) -> Result:  # fmt: skip
-    """Evaluate objects of one's own, and entries by name, and rank them beside the usual ones.
+) -> Result:
+    """Evaluate your own objects, and entries by name, and rank them together with the usual entries.
 
-    By default that takes less than a minute on one core, on data and weights that ship (profile "quick"). iqa: eight
-    photographs of 72 x 72 px, clean and in three severities of distortion, I-FGSM and Square at medium strength,
-    unaware and aware of the defense, the small CNN as metric, beside no defense, JPEG, blur and flip. perceptual: eight
-    forced choices between distorted photographs of 176 px, also under I-FGSM in a ball of 4/255, beside L2, PSNR and
-    SSIM. membership: digits and a small network in five splits, with simple evaluators. reconstruction: thumbnails of
-    20 px, the gradient of an untrained LeNet, inverted.
+    By default this takes less than a minute on one core, with data and weights that ship (profile "quick"). iqa: eight
+    photographs of 72 x 72 px, clean and in three severities of distortion; I-FGSM and Square at medium strength,
+    unaware and aware of the defense; the small CNN as metric; ranked with no defense, JPEG, blur and flip. perceptual:
+    eight forced choices between distorted photographs of 176 px, also under I-FGSM within 4/255; ranked with L2, PSNR
+    and SSIM. membership: digits and a small network in five splits, with simple evaluators. reconstruction: thumbnails
+    of 20 px, rebuilt from the gradient of an untrained LeNet.
 
-    Own objects are computed in this process, on one thread, as cells of a run are: the numbers are those that the
-    same code gives as a plugin. Draws of random components belong to their names. Finished cells are kept, by what
-    they depend on: of an own object, its code, what it closes over and its state.
+    Your objects are computed in this process on one thread, like cells of a run, and give the same numbers as the same
+    code in a plugin. The draws of random components depend on their names. Finished cells are kept by what they depend
+    on, which for your own object is its code, the values that it closes over and its state.
 
     Args:
-        objects: what `imharness.metric`, `defense`, `attack` or `evaluator` return, and names of components as the
-            command line takes them, such as ``"jpeg[quality=40]"``.
-        track: the track, by name.
-        against: names of components to rank beside, instead of the usual ones of the same kind; controls such as no
-            defense stay. Names of another kind, such as attacks on a defense, replace the usual ones of theirs.
-        dataset: a name, a folder of images, or images ``(n, 3, H, W)``, an array or tensor of floats in [0, 1], which
+        objects: what `imharness.metric`, `defense`, `attack` or `evaluator` return, and names of components as on the
+            command line, such as ``"jpeg[quality=40]"``.
+        track: the name of the track.
+        against: names of components to rank with, instead of the usual ones of the same kind; controls such as no
+            defense stay. Names of another kind, such as attacks on a defense, replace the usual ones of that kind.
+        dataset: a name, a folder of images, or images ``(n, 3, H, W)``: an array or tensor of floats in [0, 1], which
             are rounded to 8 bits, or of bytes from 0 to 255.
-        limit: use the first so many images of the data set; None for all.
-        seed: of all randomness.
-        device: "auto" for the first GPU, if there is one, else "cpu"; or "cuda:N".
-        store: folder or address where cells are kept; by default a folder of the user's cache.
+        limit: use only this many images of the data set; None means all.
+        seed: the seed of all randomness.
+        device: "auto" for the first GPU, or the CPU if there is none; "cpu"; or "cuda:N".
+        store: the folder or address where cells are kept; by default a folder of the user's cache.
         progress: whether to show a bar.
 
     Raises:
@@ -106,9 +112,16 @@ def evaluate(
     part = _selected(profile.tracks[id], registry, kinds, against, data)
     places, name = _store(store), uuid.uuid4().hex
     session = Session(
-        places, profile.model_copy(update={"tracks": {id: part}}), registry, seed, limit, COMMAND, devices=[device],
-        workers=0, prepare=[(f"{__name__}:{own_components.__name__}", {"evaluation": name})],
-    )  # fmt: skip
+        places,
+        profile.model_copy(update={"tracks": {id: part}}),
+        registry,
+        seed,
+        limit,
+        COMMAND,
+        devices=[device],
+        workers=0,
+        prepare=[(f"{__name__}:{own_components.__name__}", {"evaluation": name})],
+    )
     (graph,) = session.plan()
     graph.run_configuration = digest([graph.run_configuration, sorted(graph.tasks)])[:16]
     _used(graph, [entry.component for entry, _ in own], id)
@@ -128,8 +141,8 @@ def evaluate(
 
 
 def own_components(facts: Mapping[str, Any]) -> Preparation:
-    """Return the own objects of an evaluation that goes on in this process; see `WorkerConfig.prepare`."""
-    notes_of_task()  # what drew before is no task's
+    """Return the user's objects of an evaluation that is going on in this process; see `WorkerConfig.prepare`."""
+    notes_of_task()  # earlier draws belong to no task
     return Preparation(_here[facts["evaluation"]], end_task=lambda failed: notes_of_task())
 
 
@@ -144,39 +157,39 @@ def _profile(track: str) -> Profile:
         profile = load_profile(name)
         if track in profile.tracks:
             return profile
-    raise UsageError(f"track: no profile of {' or '.join(names)} has {track}; run it by `harness run --track`.")
+    raise UsageError(f"track: no profile of {' or '.join(names)} has {track}; run it with `harness run --track`.")
 
 
 def _own_components(objects: Sequence[Any], track: str) -> list[tuple[Registered, bool]]:
-    """Return own objects as components, and of each whether its results may be kept."""
+    """Return the user's objects as components, each with whether its results may be kept."""
     found: dict[tuple[str, str], tuple[Registered, bool]] = {}
     for own in objects:
         if not isinstance(own, Own):
             raise UsageError(
-                f"objects: {shown(own)} is neither a name nor an object that says what it is; wrap it: "
-                "imharness.defense(it, differentiable=...), or metric, attack, evaluator."
+                f"objects: {shown(own)} is neither a name nor an object that says what it is; wrap it, as in "
+                "imharness.defense(it, differentiable=...), or with metric, attack or evaluator."
             )
         if (own.kind, own.name) in found:
-            raise UsageError(f"name: two objects are called {own.name!r}; give one another name=...")
+            raise UsageError(f"name: two objects are called {own.name!r}; give one of them another name=...")
         identity, cached = _identity(own)
         found[own.kind, own.name] = components.component_of(own, track, identity), cached
     return list(found.values())
 
 
 def _name(entry: Registered) -> str:
-    """Return what tells an own object from one of the same label with other code or state."""
+    """Return a text that differs for objects with the same label and other code or state."""
     return f"{entry.component.label} {entry.component.content()}"
 
 
 def _identity(own: Own) -> tuple[str, bool]:
-    """Return what stands for an object's code and state, and whether results of it may be kept."""
+    """Return a text that stands for an object's code and state, and whether its results may be kept."""
     global _uncached
     if own.cache_key is not None:
         return f"key {own.cache_key}", True
     try:
         return digest_of(own.function), True
     except Undigestible as error:
-        line = f"{own!r} is computed anew every time, as its state cannot be digested: {error}. Set cache_key=... ."
+        line = f"{own!r} is computed every time, because its state cannot be digested: {error}. Set cache_key=... ."
         if line not in _said:
             _said.add(line)
             warnings.warn(line, stacklevel=4)
@@ -185,7 +198,7 @@ def _identity(own: Own) -> tuple[str, bool]:
 
 
 def _data(dataset: Any, track: str) -> tuple[str | None, Registered | None]:
-    """Return the name of a data set, and images that were given as it."""
+    """Return the name of a data set, and its component if images were given."""
     if dataset is None:
         return None, None
     if isinstance(dataset, str | os.PathLike):
@@ -193,14 +206,14 @@ def _data(dataset: Any, track: str) -> tuple[str | None, Registered | None]:
         if folder.is_dir():
             reader = installed().track(track).folder_dataset
             if not reader:
-                raise UsageError(f"dataset: track {track} reads no folder of images; give the name of a data set.")
+                raise UsageError(f"dataset: track {track} cannot read a folder of images; give the name of a data set.")
             return f"{reader}:{folder.resolve()}", None
         if isinstance(dataset, os.PathLike):
-            raise UsageError(f"dataset: {folder} is no folder.")
+            raise UsageError(f"dataset: {folder} is not a folder.")
         _found(installed(), "dataset", dataset, "dataset")
         return dataset, None
     if not installed().track(track).takes_bare_images:
-        raise UsageError(f"dataset: images without labels are of no use to track {track}; give a name or a folder.")
+        raise UsageError(f"dataset: track {track} cannot use images without labels; give a name or a folder.")
     entry = components.images_of(_pixels(dataset))
     return entry.component.label, entry
 
@@ -216,7 +229,7 @@ def _found(registry: Registry, kind: str, name: str, argument: str) -> list[Comp
 
 
 def _kinds(registry: Registry, names: Iterable[str], argument: str, part: TrackProfile) -> dict[str, list[str]]:
-    """Sort names by the kind of component that each means, of the kinds that a track selects."""
+    """Return kind of component -> the names that mean one, for the kinds that a track selects."""
     found: dict[str, list[str]] = {}
     for name in names:
         text(argument, name, "names of components")
@@ -238,10 +251,13 @@ def _means(registry: Registry, kind: str, name: str, argument: str) -> bool:
 
 
 def _selected(
-    part: TrackProfile, registry: Registry, kinds: Mapping[str, Sequence[str]], against: Sequence[str] | None,
+    part: TrackProfile,
+    registry: Registry,
+    kinds: Mapping[str, Sequence[str]],
+    against: Sequence[str] | None,
     data: str | None,
-) -> TrackProfile:  # fmt: skip
-    """Return what takes part: the objects, their rivals, and of every other kind what the profile says."""
+) -> TrackProfile:
+    """Return what takes part: the objects, their rivals, and the profile's choice of every other kind."""
     select = {kind: list(names) for kind, names in part.select.items()}
     rivals = _kinds(registry, against or (), "against", part)
     for kind in {*rivals, *kinds} if against is not None else ():
@@ -258,7 +274,7 @@ def _controls_among(registry: Registry, kind: str, names: Sequence[str]) -> list
 
 
 def _used(graph: Graph, own: Sequence[Component], track: str) -> None:
-    """Raise `UsageError` where an own object takes part in no cell."""
+    """Raise `UsageError` if one of the user's objects takes part in no cell."""
     taken = {ref.label for task in graph.tasks.values() for ref in task.spec.components.values()}
     for component in own:
         if component.label not in taken:
@@ -267,7 +283,7 @@ def _used(graph: Graph, own: Sequence[Component], track: str) -> None:
 
 def _gap(graph: Graph) -> str:
     gap = next(iter(graph.missing.values()), None)
-    return f"{gap.what} is not here ({gap.reason}; {gap.remedy})" if gap else "it has no place for such an object"
+    return f"{gap.what} is missing ({gap.reason}; {gap.remedy})" if gap else "it has no place for such an object"
 
 
 def _store(store: str | None) -> Store:
@@ -275,7 +291,7 @@ def _store(store: str | None) -> Store:
 
 
 def _drew_before(store: Store, graph: Graph, labels: Set[str]) -> set[str]:
-    """Return which own objects drew from global randomness in an earlier process, by what it left in the store."""
+    """Return which of the user's objects drew from global randomness in an earlier process, as the store notes."""
     tasks = graph.tasks.items()
     keys = [key for key, task in tasks if labels & {ref.label for ref in task.spec.components.values()}]
     records = [record for _, record in store.records(keys) if isinstance(record, TaskRecord)]
@@ -283,7 +299,7 @@ def _drew_before(store: Store, graph: Graph, labels: Set[str]) -> set[str]:
 
 
 def _forget(store: Store, graph: Graph, uncached: set[str]) -> None:
-    """Remove what an earlier process left of objects whose results cannot be kept, and of what needs them."""
+    """Remove earlier results of objects whose results cannot be kept, and results of tasks that need these."""
     gone = set[str]()
     for key, task in graph.tasks.items():
         if uncached & {ref.label for ref in task.spec.components.values()} or gone & set(task.spec.needs.values()):
@@ -292,9 +308,9 @@ def _forget(store: Store, graph: Graph, uncached: set[str]) -> None:
 
 
 def _result(session: Session, graph: Graph, outcome: RunResult, *, named: bool, own: Set[str]) -> Result:
-    """Make the tables; a store that was named keeps them, unless they would replace those of a run.
+    """Return the tables, those with the user's objects first.
 
-    Tables that have an object of one's own stand first.
+    A store that the user named keeps them, unless they would replace the tables of a run.
     """
     store = session.store
     with store.alone() if named else nullcontext():

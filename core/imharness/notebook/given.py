@@ -1,4 +1,4 @@
-"""What people hand in as arrays: numpy, torch, data frames and lists, with the argument named where it does not fit."""
+"""Reads what people give as components, devices, arrays and images; errors name the argument."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def component_from(kind: str, given: Any, argument: str, contract: type[Component] | None = None) -> Component | None:
-    """Return the component that is meant by a name, by an own object (`ih.metric` and so on), or itself.
+    """Return the component that a name or a user's object (`ih.metric` and so on) means, or a component itself.
 
-    `contract`: what an own object is to be, by default as it says itself. Returns None for anything else, for the
-    caller to say what it wanted. Raises `UsageError` for a name that nobody has, and `Unavailable` where something that
-    the component needs is not on this machine.
+    `contract` is the contract that a user's object gets, by default the one that it declares. Returns None for anything
+    else, so that the caller can say what it expected. Raises `UsageError` for an unknown name, and `Unavailable` if
+    something that the component needs is not on this machine.
     """
     from imharness.components.registry import installed
     from imharness.contracts.component import Component
@@ -43,9 +43,9 @@ def component_from(kind: str, given: Any, argument: str, contract: type[Componen
 
 
 def track_that(answers: str) -> Track:
-    """Return the installed track that answers a question, by the name of the method of `Track`.
+    """Return the installed track that answers a question, which is given as the name of a method of `Track`.
 
-    Raises `UsageError` where no track does, and `PluginError` where several do.
+    Raises `UsageError` if no track does, and `PluginError` if several do.
     """
     from imharness.components.registry import installed
     from imharness.contracts.track import Track
@@ -53,7 +53,7 @@ def track_that(answers: str) -> Track:
     tracks = [track for track in installed().of_kind(Track.kind) if isinstance(track, Track)]
     found = [track for track in tracks if getattr(type(track), answers) is not getattr(Track, answers)]
     if not found:
-        raise UsageError(f"no track that is installed answers this: none has a method {answers}.")
+        raise UsageError(f"no installed track answers this: none has a method {answers}.")
     if len(found) > 1:
         both = " and ".join(track.info.id for track in found)
         raise PluginError(f"tracks {both} both have a method {answers}; uninstall one of them.")
@@ -61,7 +61,7 @@ def track_that(answers: str) -> Track:
 
 
 def device_of(name: Any) -> str:
-    """Return the device that the argument ``device`` means. Raises `UsageError` for one that is not here."""
+    """Return the device that the argument ``device`` means; raises `UsageError` if this machine does not have it."""
     from imharness.running.device import resolve_devices
 
     with naming("device"):
@@ -69,13 +69,13 @@ def device_of(name: Any) -> str:
 
 
 def array_of(name: str, given: Any) -> npt.NDArray[Any]:
-    """Return a numpy array of a tensor, a column of a data frame, an array or a list of numbers."""
+    """Return a numpy array from a tensor, a column of a data frame, an array or a list of numbers."""
     if hasattr(given, "detach"):
         given = given.detach().cpu()
     try:
         found = np.asarray(given)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{name} is no array: {error}") from None
+        raise UsageError(f"{name} is not an array: {error}") from None
     if found.dtype.kind not in "biuf":
         raise UsageError(f"{name} must be an array of numbers, got {type(given).__name__} of {found.dtype}.")
     return found
@@ -84,8 +84,8 @@ def array_of(name: str, given: Any) -> npt.NDArray[Any]:
 def images_of(name: str, given: Any) -> torch.Tensor:
     """Return images as float32 ``(n, 3, h, w)`` in [0, 1].
 
-    `given`: an array or a tensor ``(n, 3, h, w)`` or ``(3, h, w)``, floats in [0, 1] or bytes from 0 to 255. Raises
-    `UsageError` for another shape or range.
+    `given` is an array or a tensor ``(n, 3, h, w)`` or ``(3, h, w)`` of floats in [0, 1] or bytes from 0 to 255. Raises
+    `UsageError` for another shape, type or range.
     """
     import torch
 
@@ -99,8 +99,8 @@ def images_of(name: str, given: Any) -> torch.Tensor:
         return torch.from_numpy(found.astype(np.float32) / 255)
     if found.dtype.kind != "f":
         raise UsageError(
-            f"{name} must be floats in [0, 1] or bytes (uint8), got {found.dtype}; of whole numbers from 0 to 255 make "
-            "bytes with .astype(numpy.uint8)."
+            f"{name} must be floats in [0, 1] or bytes (uint8), got {found.dtype}; turn whole numbers from 0 to 255 "
+            "into bytes with .astype(numpy.uint8)."
         )
     if not np.isfinite(found).all():
         raise UsageError(f"{name} holds NaN or infinity.")

@@ -22,21 +22,21 @@ TABLES = Path("data") / "results.json"
 
 
 def load(store_or_site: str | os.PathLike[str]) -> Result:
-    """Return the tables of a store, and the rows behind them, or those of a site, which has tables alone.
+    """Return the tables of a store with the rows behind them, or the tables of a site, which has no rows.
 
-    Where several tracks have tables, the names of tables and steps begin with the track, as in ``iqa/ranking``.
-    Raises `UsageError` for a place that is neither, and `StoreError` for a store without tables.
+    If several tracks have tables, the names of tables and steps begin with the track, as in ``iqa/ranking``. Raises
+    `UsageError` for a place that is neither, and `StoreError` for a store without tables.
     """
     place = path_of("store_or_site", store_or_site, "a folder or the address of a store")
     if (Path(place) / TABLES).is_file():
         return joined([_of_board(board) for board in _boards(Path(place) / TABLES)], place)
     if "://" not in place and not Path(place).is_dir():
-        raise UsageError(f"store_or_site: {place} is no folder; give a store, or a site that was built.")
+        raise UsageError(f"store_or_site: {place} is not a folder; give a store, or a site that was built.")
     store = Store(place)
     tracks = store.ranked()
     if not tracks:
         raise StoreError(
-            f"{place} has no tables; `harness run` makes some, or `harness results rank` of what it holds."
+            f"{place} has no tables; `harness run` makes some, `harness results rank` makes them from its results."
         )
     return joined([stored(store, board) for track in tracks if (board := store.board(track)) is not None], place)
 
@@ -46,7 +46,7 @@ def _boards(file: Path) -> list[Board]:
     try:
         return [Board.model_validate(board) for board in found["boards"]]
     except (KeyError, TypeError, ValidationError) as error:
-        raise UsageError(f"store_or_site: {file} is no list of tables: {str(error).splitlines()[0]}.") from None
+        raise UsageError(f"store_or_site: {file} is not a list of tables: {str(error).splitlines()[0]}.") from None
 
 
 def _of_board(board: Board) -> tuple[str, Result]:
@@ -56,7 +56,7 @@ def _of_board(board: Board) -> tuple[str, Result]:
 
 
 def stored(store: Store, board: Board) -> tuple[str, Result]:
-    """Return the track of a board that a store holds, and its result, with the rows."""
+    """Return the track of a board in a store, and its result with the rows."""
     sweep = store.sweep(board.track, board.run_configuration)
     if sweep is None:
         return _of_board(board)
@@ -81,7 +81,7 @@ def joined(parts: list[tuple[str, Result]], place: str) -> Result:
 
 
 def _renamed(name: str, result: Result) -> dict[str, Board]:
-    """Return the board of each table of a result, the names of tables behind that of the track."""
+    """Return table -> board for a result, with the track before the names of tables."""
 
     def renamed(own: Ranking) -> Ranking:
         return own.model_copy(update={"table": name + own.table, "comparison": name + own.comparison})

@@ -1,8 +1,8 @@
-"""Objects of a notebook or script as components: `metric`, `defense`, `attack`, `evaluator`.
+"""Describes objects of a notebook or script, so that they can be evaluated: `metric`, `defense`, `attack`, `evaluator`.
 
-Any callable will do: a function, a lambda, a closure, an object, a `torch.nn.Module`. Of a module a copy is used, in
-evaluation mode, with frozen weights, on the device of the evaluation. What the callable gets, and what it must return,
-say the contracts in `imharness.contracts`; arguments at the end that it does not take are left out.
+Any callable will do: a function, a lambda, a closure, an object, a `torch.nn.Module`. A module is copied, in evaluation
+mode and with frozen weights, to the device of the evaluation. The contracts in `imharness.contracts` say what the
+callable gets and what it must return; trailing arguments that it does not take are left out.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Function = Callable[..., Any]
 class Own:
     """An object that can take part in an evaluation.
 
-    `kind`: "metric", "defense", "attack" or "evaluator". `facts`: what the science needs to know of it, for the `info`
-    of its component. `cache_key`: what stands for the object's code and state where they cannot be digested.
+    `kind` is "metric", "defense", "attack" or "evaluator". `facts` are the declared facts, for the `info` of its
+    component. `cache_key` stands for the object's code and state if these cannot be digested.
     """
 
     kind: Literal["metric", "defense", "attack", "evaluator"]
@@ -41,23 +41,29 @@ class Own:
 
 
 def metric(
-    obj: Function, *, bounds: tuple[float, float] | None = None,
+    obj: Function,
+    *,
+    bounds: tuple[float, float] | None = None,
     higher_means: Literal["better_quality", "worse_quality", "more_leakage", "less_leakage"],
-    reference: bool = False, differentiable: bool = True, name: str | None = None, cache_key: str | None = None,
-) -> Own:  # fmt: skip
+    reference: bool = False,
+    differentiable: bool = True,
+    name: str | None = None,
+    cache_key: str | None = None,
+) -> Own:
     """Return a metric of images that can be evaluated.
 
     Args:
-        obj: images, float32 ``(n, 3, H, W)`` in [0, 1], or images and references of one shape -> ``(n,)`` or
-            ``(n, 1)``. It must score image i from image i alone.
-        bounds: (lower, upper) of the scores on natural images; the iqa track needs them, as it reports relative gains.
-        higher_means: what a higher score says of an image.
+        obj: images, float32 ``(n, 3, H, W)`` in [0, 1], or images and references of one shape -> scores ``(n,)`` or
+            ``(n, 1)``. The score of image i must depend only on image i.
+        bounds: (lower, upper) of the scores on natural images; the iqa track needs them, because it reports gains
+            relative to this range.
+        higher_means: what a higher score says about an image.
         reference: whether it compares images with references.
         differentiable: whether attacks may read its gradient.
-        name: what tables call it; by default the object's own name.
-        cache_key: stands for code and state where these cannot be digested; change it when they change.
+        name: its name in tables; by default the object's own name.
+        cache_key: stands for code and state if these cannot be digested; change it when they change.
 
-    Raises `UsageError` that names the argument.
+    Raises a `UsageError` that names the argument.
     """
     one_of("higher_means", higher_means, ("better_quality", "worse_quality", "more_leakage", "less_leakage"))
     reference, differentiable = flag("reference", reference), flag("differentiable", differentiable)
@@ -75,10 +81,10 @@ def defense(
     """Return a defense that can be evaluated.
 
     Args:
-        fn: what it gets depends on the track. iqa: images, float32 ``(n, 3, H, W)`` in [0, 1] -> images in [0, 1].
-            reconstruction: gradients, name -> ``(n, *parameter shape)`` -> the same names and shapes. membership:
-            probabilities ``(n, classes)``, outputs that the defender holds, and a generator -> probabilities. A random
-            one also gets the random streams, an `imharness.images.ImageRng`, one for each row.
+        fn: the function, whose arguments depend on the track. iqa: images, float32 ``(n, 3, H, W)`` in [0, 1] -> images
+            in [0, 1]. reconstruction: gradients, name -> ``(n, *parameter shape)`` -> gradients with the same names and
+            shapes. membership: probabilities ``(n, classes)``, outputs that the defender holds, and a generator ->
+            probabilities. A random defense also gets an `imharness.images.ImageRng` with one stream for each row.
         differentiable: whether adaptive attacks may read its gradient; otherwise they pass the gradient straight
             through it (Athalye et al., ICML 2018).
         random: whether it draws from the streams; adaptive attacks then average several defended copies.
@@ -90,22 +96,27 @@ def defense(
 
 
 def attack(
-    fn: Function, *, access: Literal["white_box", "black_box"],
-    norm: Literal["linf", "l2", "l0", "unrestricted"], radius: float | None = None,
-    queries: int | None = None, name: str | None = None, cache_key: str | None = None,
-) -> Own:  # fmt: skip
+    fn: Function,
+    *,
+    access: Literal["white_box", "black_box"],
+    norm: Literal["linf", "l2", "l0", "unrestricted"],
+    radius: float | None = None,
+    queries: int | None = None,
+    name: str | None = None,
+    cache_key: str | None = None,
+) -> Own:
     """Return an attack that can be evaluated.
 
     Args:
-        fn: iqa: (images, target, streams) -> images of the same shape in [0, 1]; ``target(images)`` gives a score per
-            image, higher = the attack does better (see `imharness.images.Target`). reconstruction: (gradients, model,
-            shape, streams, progress) -> images ``(n, 3, H, W)``, one for each stream.
-        access: whether it reads gradients of the target.
-        norm, radius: how far it may go from each image, on images in [0, 1]; a result beyond is refused.
-        queries: how many scores of each image it may ask for.
+        fn: the function. iqa: (images, target, streams) -> images of the same shape in [0, 1]; ``target(images)`` gives
+            one score per image, and a higher score means a better attack (see `imharness.images.Target`).
+            reconstruction: (gradients, model, shape, streams, progress) -> images ``(n, 3, H, W)``, one per stream.
+        access: "white_box" if it reads gradients of the target, else "black_box".
+        norm, radius: how far it may go from each image, on images in [0, 1]; a result beyond that is refused.
+        queries: how many scores of each image it may ask for; None means no limit.
         name, cache_key: see `metric`.
 
-    Raises `UsageError` that names the argument.
+    Raises a `UsageError` that names the argument.
     """
     one_of("access", access, ("white_box", "black_box"))
     one_of("norm", norm, ("linf", "l2", "l0", "unrestricted"))
@@ -125,8 +136,8 @@ def evaluator(fn: Function, *, name: str | None = None, cache_key: str | None = 
     """Return a membership-inference evaluator.
 
     Args:
-        fn: `imharness.membership.MembershipQuery` -> float32 ``(m,)`` for its m target rows, higher = more likely a
-            member; 0 and above says member.
+        fn: `imharness.membership.MembershipQuery` -> float32 ``(m,)``, one score for each target row. A higher score
+            means more likely a member; a score of at least 0 says that the row is one.
         name, cache_key: see `metric`.
     """
     _takes("fn", fn, 1, 1)
@@ -134,13 +145,13 @@ def evaluator(fn: Function, *, name: str | None = None, cache_key: str | None = 
 
 
 def called(function: Function, arguments: Sequence[Any], least: int) -> Any:
-    """Call a function with as many of the arguments as it requires, but at least with so many."""
+    """Call a function with as many of the arguments as it requires, but with at least `least`."""
     required, most = _counts(function)
     return function(*arguments[: min(max(required, least), most)])
 
 
 def built(function: Function, device: torch.device) -> Function:
-    """Return what computes on a device: of a module a frozen copy, anything else as it is."""
+    """Return a frozen copy of a module on the device, or any other function as it is."""
     if not isinstance(function, torch.nn.Module):
         return function
     import copy
@@ -170,12 +181,12 @@ def _own(kind: Any, function: Function, name: str | None, cache_key: str | None,
     wanted = name if name is not None else _name_of(function) or kind
     slug = re.sub(r"[^a-z0-9._-]+", "-", wanted.lower()).strip("-._")
     if not slug:
-        raise UsageError(f"name: {shown(wanted)} has no letter or digit of ASCII; choose another.")
+        raise UsageError(f"name: {shown(wanted)} has no ASCII letter or digit; choose another.")
     return Own(kind, function, slug, facts, cache_key)
 
 
 def _name_of(value: Any) -> str:
-    """Return what a callable is called: its own name, or that of its class; "" for a lambda."""
+    """Return the name of a callable or of its class, or "" for a lambda."""
     inner = value.func if isinstance(value, functools.partial) else value
     name = str(getattr(inner, "__name__", "") or type(inner).__name__)
     return "" if name == "<lambda>" else re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", "-", name)
@@ -184,10 +195,10 @@ def _name_of(value: Any) -> str:
 def _takes(argument: str, function: Any, least: int, most: int) -> None:
     """Raise `UsageError` unless a function can be called with some number of arguments from `least` to `most`."""
     if not callable(function):
-        raise wrong(argument, "something that can be called", function)
+        raise wrong(argument, "a function or another callable", function)
     if isinstance(function, type) and issubclass(function, torch.nn.Module):
         raise UsageError(
-            f"{argument}: {function.__name__} is a class of modules; give a module, {function.__name__}(...)."
+            f"{argument}: {function.__name__} is a class of modules; give a module, such as {function.__name__}(...)."
         )
     required, possible = _counts(function)
     if required > most or possible < least:
@@ -197,7 +208,7 @@ def _takes(argument: str, function: Any, least: int, most: int) -> None:
 
 
 def _counts(function: Any) -> tuple[int, int]:
-    """Return how many arguments by position a callable requires, and how many it can take."""
+    """Return how many positional arguments a callable requires, and how many it can take."""
     try:
         signature = inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
     except (TypeError, ValueError):  # compiled code

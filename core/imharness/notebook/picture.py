@@ -1,4 +1,4 @@
-"""Pictures of tables as SVG, drawn by matplotlib without a display."""
+"""Draws pictures of tables as SVG, by matplotlib and without a display."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from imharness.reading.text import NO_MARKUP
 from imharness.results.tables import Table, Value
 
 WIDTH, ROW = 7.0, 0.32
-"""Inches: of a picture, and of a row in it."""
+"""The width of a picture and the height of a row in it, in inches."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture: `svg` is its text; notebooks show it."""
+    """A picture that notebooks show; `svg` is its text."""
 
     svg: str
 
@@ -35,7 +35,10 @@ class Picture:
 
 
 def dots(table: Table, key: str | None = None) -> Picture:
-    """Draw one column: a dot for each entry with its interval, the best on top. Equal tables give equal text."""
+    """Return a picture of one column: a dot and an interval for each entry, in the order of the table.
+
+    Equal tables give equal text.
+    """
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure

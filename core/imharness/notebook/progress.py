@@ -1,4 +1,4 @@
-"""How far an evaluation is: a bar in a notebook or terminal, a line now and then in a log."""
+"""Shows how far an evaluation is: with a bar in a notebook or terminal, or regular lines in a log."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from imharness.running.views import View
 
 @contextmanager
 def shown_progress(title: str, wanted: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show how many cells are done while the block runs; the value is told how many, and of how many."""
+    """Show how many cells are done while the block runs; yields a function to call with (done, total)."""
     shown = _in_notebook(title) if wanted and in_notebook() else console.progress(title, shown=wanted)
     with shown as advance:
         yield advance
 
 
 def view_of_run(wanted: bool) -> View:
-    """Return what shows a run: a bar in a notebook, bars on a terminal, lines in a log, or nothing."""
+    """Return the view of a run: a bar in a notebook, bars on a terminal, lines in a log, or nothing."""
     if wanted and in_notebook():
         return NotebookBar()
     return view_of(console.progress_form("auto", quiet=not wanted))
 
 
 class NotebookBar:
-    """Shows a run as a bar in the output of a notebook's cell, and takes it away in the end."""
+    """Shows a run as a bar in the output of a notebook's cell, and removes it at the end."""
 
     every_s = BAR_EVERY_S
 
@@ -53,7 +53,7 @@ def in_notebook() -> bool:
 
 @contextmanager
 def _in_notebook(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar in the output of a cell, and take it away in the end."""
+    """Show a bar in the output of a cell, and remove it at the end."""
     display: Any = sys.modules["IPython"].display
     handle = display.display(display.HTML(_bar(title, 0, 1)), display_id=True)
     try:

@@ -1,6 +1,7 @@
-"""Notices an own object that draws from global randomness, which no seed of an evaluation reaches.
+"""Notices if a user's object draws from global randomness, which the seed of an evaluation does not reach.
 
-The generators of torch, numpy and Python are compared before and after each call, which takes some ten microseconds.
+The states of the generators of torch, numpy and Python are compared before and after each call, which takes about ten
+microseconds.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ HOW = {
     "defense": "take the random streams as its last argument, imharness.defense(..., random=True), and draw from them",
     "attack": "draw from the random streams, its last argument",
 }
-"""Kind of object -> where it gets randomness that belongs to it."""
+"""Kind of object -> how it should get its randomness."""
 OTHERWISE = "draw from a generator of its own with a fixed seed"
 DRAWS = " draws from the global randomness of "
 _calls: list[_Call] = []
-"""The calls that go on, one inside the other."""
+"""The calls that are going on, one inside the other."""
 _drew: dict[str, str] = {}
-"""Label of an object -> what to say of it."""
+"""Label of an object that drew -> the warning about it."""
 _drew_in_task: dict[str, str] = {}
-"""The same, of the task that goes on."""
+"""The same for the task that is being computed."""
 
 
 class _Call:
-    """One call of an own object; `drew`: the libraries whose generators it moved, in the order of `_states`."""
+    """One call of a user's object; `drew` has the libraries whose generators it advanced, in the order of `_states`."""
 
     def __init__(self) -> None:
         self.before, self.drew = _states(), dict[str, None]()
 
     def look(self) -> None:
-        """Note what has moved since the last look."""
+        """Note which generators have advanced since the last look."""
         now = _states()
         self.drew.update(dict.fromkeys(name for name, state in now.items() if state != self.before[name]))
         self.before = now
@@ -43,7 +44,7 @@ class _Call:
 
 @contextmanager
 def watched(kind: str, label: str) -> Iterator[None]:
-    """Notice whether the block draws from global randomness; what own objects inside it draw is theirs."""
+    """Notice whether the block draws from global randomness; draws of other objects inside it count as theirs."""
     outer = _calls[-1] if _calls else None
     if outer is not None:
         outer.look()
@@ -64,7 +65,7 @@ def watched(kind: str, label: str) -> Iterator[None]:
 
 
 def say_who_drew() -> list[str]:
-    """Warn of each object that drew since the last time, and return their labels."""
+    """Warn about each object that has drawn since the last call, and return their labels."""
     found = dict(_drew)
     _drew.clear()
     for line in found.values():
@@ -73,14 +74,14 @@ def say_who_drew() -> list[str]:
 
 
 def notes_of_task() -> list[str]:
-    """Return what to note in the record of a task that has ended, a line for each object that drew in it."""
+    """Return the notes for the record of a task that has ended: a line for each object that drew in it."""
     found = list(_drew_in_task.values())
     _drew_in_task.clear()
     return found
 
 
 def noted(notes: Iterable[str], labels: Iterable[str]) -> set[str]:
-    """Return which of the objects drew, by the notes of a record."""
+    """Return the labels of the objects that drew according to the notes of a record."""
     lines = list(notes)
     return {label for label in labels if any(line.startswith(f"{label}{DRAWS}") for line in lines)}
 

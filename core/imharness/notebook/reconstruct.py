@@ -34,10 +34,10 @@ Columns = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, repr=False)
 class Reconstruction(Result):
-    """How near an attack came: a table of means, and rows of the steps ``reconstruct`` and ``leakage``.
+    """How close an attack came: a table of means, and rows of the steps ``reconstruct`` and ``leakage``.
 
     Args:
-        images: rebuilt, float32 ``(n, 3, h, w)`` in [0, 1], multiples of 1/255.
+        images: the rebuilt images, float32 ``(n, 3, h, w)`` in [0, 1], multiples of 1/255.
     """
 
     images: npt.NDArray[np.float32] = field(kw_only=True)
@@ -45,39 +45,45 @@ class Reconstruction(Result):
 
 @fresh_numerics()
 def reconstruct(
-    gradients: Any, model: torch.nn.Module, shape: tuple[int, int, int], *, attack: str | Component | Own = "invgrad",
-    originals: Any = None, metrics: Sequence[str | Component | Own] = (), seed: int = 0,
-) -> Reconstruction:  # fmt: skip
+    gradients: Any,
+    model: torch.nn.Module,
+    shape: tuple[int, int, int],
+    *,
+    attack: str | Component | Own = "invgrad",
+    originals: Any = None,
+    metrics: Sequence[str | Component | Own] = (),
+    seed: int = 0,
+) -> Reconstruction:
     """Rebuild private images from shared gradients, as the track ``harness/reconstruction`` does.
 
     Args:
-        gradients: of the mean cross-entropy with respect to every parameter of the model: a mapping from its name, or
-            a list in the order of ``model.parameters()``. Each is shaped like the parameter, for one image, or
-            ``(n, *shape)`` for n images that each shared a gradient of their own.
-        model: the classifier that gave the gradients, logits ``(n, classes)``; a copy of it is put into evaluation
-            mode, so the gradients should be taken in that mode too. Its last parameter is a bias of one number for each
-            class, from whose gradient the label is read.
-        shape: ``(3, h, w)`` of an image.
+        gradients: the gradients of the mean cross-entropy with respect to every parameter of the model: a mapping from
+            its name, or a list in the order of ``model.parameters()``. Each has the shape of the parameter, for one
+            image, or is ``(n, *shape)`` for n images that each shared a gradient.
+        model: the classifier that gave the gradients, with logits ``(n, classes)``. A copy of it is put into evaluation
+            mode, so the gradients should be computed in that mode, too. Its last parameter must be a bias with one
+            number for each class; the label is read from its gradient.
+        shape: the shape ``(3, h, w)`` of an image.
         attack: a name as on the command line, such as ``"invgrad[steps=500]"`` or ``"dlg"``, or what `ih.attack`
             returns.
-        originals: the private images ``(n, 3, h, w)``, floats in [0, 1] or bytes, where they are known.
+        originals: the private images ``(n, 3, h, w)``, floats in [0, 1] or bytes, if they are known.
         metrics: metrics that compare a reconstruction with its original, by name or made by `ih.metric`.
-        seed: of the random starts; image i draws from a stream of its own.
+        seed: the seed of the random starts; each image draws from its own stream.
 
     Returns:
-        The images, and rows with one value for each. Of the step ``reconstruct``: ``label``, read from the gradient;
-        ``loss``, one minus the cosine of the gradient of the reconstruction and the shared one, in [0, 2]; ``grey``,
-        the same of a flat grey image; with originals also ``attainable``, the loss of the original itself, and
-        ``converged``, whether the attack came near it. Of the step
-        ``leakage``: ``metric`` and ``score``, in the metric's own unit; one row for a metric of whole sets.
+        The images, and rows with one value for each. The step ``reconstruct`` has ``label``, read from the gradient;
+        ``loss``, one minus the cosine between the gradient of the reconstruction and the shared one, in [0, 2]; and
+        ``grey``, the loss of a flat grey image. With originals it also has ``attainable``, the loss of the original
+        itself, and ``converged``, whether the attack came close to it. The step ``leakage`` has ``metric`` and
+        ``score``, in the metric's own unit, with one row for a metric of whole sets.
 
     Raises:
-        UsageError: names the argument that does not fit.
-        Unavailable: a metric's weights are not on this machine; says the command that gets them.
+        UsageError: an argument does not fit; the message names it.
+        Unavailable: a metric's weights are not on this machine; the message has the command that gets them.
     """
     inversion = component_from("attack", attack, "attack", ReconstructionAttack)
     if not isinstance(inversion, ReconstructionAttack):
-        raise UsageError(f"attack: {shown(attack)} rebuilds no images from gradients; try 'invgrad' or 'dlg'.")
+        raise UsageError(f"attack: {shown(attack)} does not rebuild images from gradients; try 'invgrad' or 'dlg'.")
     size, seed = _size(shape), seed_of(seed)
     if not isinstance(model, torch.nn.Module):
         raise wrong("model", "a torch module", model)
@@ -87,7 +93,7 @@ def reconstruct(
     count = len(next(iter(shared.values())))
     if inversion.batches(count) != [[i] for i in range(count)]:
         raise UsageError(
-            f"attack: {inversion.label} needs gradients of several batches that share images; use another."
+            f"attack: {inversion.label} needs gradients of several batches that share images; use another attack."
         )
     known = None if originals is None else images_of("originals", originals)
     if known is not None and known.shape != (count, *size):
@@ -97,9 +103,7 @@ def reconstruct(
     streams = ImageRng([derive_seed(seed, "attack", str(i)) for i in range(count)], place)
     attacker = checked(inversion, inversion.build(place))
     behind = None if known is None else known.to(place)
-    found = track_that("reconstruct").reconstruct(
-        SharedGradients(shared, network, size, attacker, streams, behind)
-    )  # fmt: skip
+    found = track_that("reconstruct").reconstruct(SharedGradients(shared, network, size, attacker, streams, behind))
     columns = dict(found.columns)
     scored = [(m, scores_of(m, found.images.cpu(), known, place)) for m in chosen]
     leaked: Columns = {
@@ -120,20 +124,30 @@ def _table(label: str, found: Reconstructed, scored: Sequence[tuple[Metric, npt.
         m.label: "lower" if m.closeness > 0 else "higher" for m, _ in scored
     }
     specs = [
-        ColumnSpec(key=name, label=name.removeprefix("harness/"), description=told, better=closer.get(name, ""),
-                   decimals=4, unit="image")
+        ColumnSpec(
+            key=name,
+            label=name.removeprefix("harness/"),
+            description=told,
+            better=closer.get(name, ""),
+            decimals=4,
+            unit="image",
+        )
         for name, (told, _) in shown.items()
-    ]  # fmt: skip
+    ]
     means = {name: Value(value=float(np.mean(values)), n=len(values)) for name, (_, values) in shown.items()}
     return Table(
-        id="reconstruction", title="How near the reconstructions come", caption="Means over the images.",
-        entry="attack", columns=tuple(specs), rows=(Row(label=label, values=means),),
-    )  # fmt: skip
+        id="reconstruction",
+        title="How close the reconstructions come",
+        caption="Means over the images.",
+        entry="attack",
+        columns=tuple(specs),
+        rows=(Row(label=label, values=means),),
+    )
 
 
 def _metrics(
     metrics: Sequence[str | Component | Own], originals: torch.Tensor | None
-) -> list[FullReferenceMetric | DistributionMetric]:  # fmt: skip
+) -> list[FullReferenceMetric | DistributionMetric]:
     wanted: Any = [metrics] if isinstance(metrics, str | Component | Own) else metrics
     named = listed("metrics", wanted, "a list of metrics or of their names")
     if named and originals is None:
@@ -141,7 +155,7 @@ def _metrics(
     found = []
     for metric in (metric_of("metrics", name) for name in named):
         if not isinstance(metric, FullReferenceMetric | DistributionMetric):
-            raise UsageError(f"metrics: {metric.label} scores an image alone, with no original.")
+            raise UsageError(f"metrics: {metric.label} scores an image alone, without an original.")
         found.append(metric)
     return found
 
@@ -154,7 +168,7 @@ def _size(shape: Sequence[int]) -> tuple[int, int, int]:
 
 
 def _try(network: torch.nn.Module, size: tuple[int, int, int], like: torch.Tensor) -> None:
-    """Raise `UsageError` where the model takes no image of this size."""
+    """Raise `UsageError` if the model cannot take an image of this size."""
     try:
         with torch.no_grad():
             network(like.new_zeros(1, *size))
@@ -172,7 +186,7 @@ def _gradients(given: Any, network: torch.nn.Module) -> dict[str, torch.Tensor]:
         given = dict(zip(parameters, parts, strict=True))
     lost, strange = sorted(set(parameters) - set(given)), [name for name in given if name not in parameters]
     if lost or strange:
-        said = f"has none of {lost[0]}" if lost else f"names {shown(strange[0])}, which is no parameter of the model"
+        said = f"lacks {lost[0]}" if lost else f"names {shown(strange[0])}, which is not a parameter of the model"
         raise UsageError(f"gradients {said}.")
     found = {}
     for name, parameter in parameters.items():

@@ -1,4 +1,4 @@
-"""What an evaluation hands back: tables, the rows behind them, what failed, and how each is shown. Imports no torch."""
+"""The result of an evaluation: tables, the rows behind them, what failed, and how each is shown. Imports no torch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SHOWN_FAILURES = 5
 class ResultTable:
     """One table: entries in rows, best first, and numbers with intervals in columns.
 
-    `spec` has all of it, `board` the ranking that it belongs to, if any.
+    `spec` is the whole table as data, `board` the board that it belongs to, if any.
     """
 
     spec: Table
@@ -82,7 +82,7 @@ class ResultTable:
             return sheet_of(self.spec, self.board, columns=wanted, caption=caption)
 
     def short(self) -> Sheet:
-        """Return the first columns, ready to be shown."""
+        """Return the leading columns as a sheet."""
         return sheet_of(self.spec, self.board, columns=leading(self.spec))
 
     def _repr_html_(self) -> str:
@@ -94,7 +94,7 @@ class ResultTable:
 
 @dataclass(frozen=True, repr=False)
 class ResultRow:
-    """One entry of a result: its numbers in the main table, and what `imharness.compare` compares."""
+    """One entry of a result: its numbers in the main table, and an argument of `imharness.compare`."""
 
     result: Result
     label: str
@@ -121,7 +121,7 @@ class Result:
         failed: what has no result because it failed -> why, in one line.
         missing: what was not planned because something is not on this machine.
         paired: scores of entries on the same units, for `imharness.compare`.
-        boards: table -> the board that it is of, if any; for controls, winners and how far the run was.
+        boards: table -> the board that it belongs to, if any; it tells controls, winners and how far the run was.
     """
 
     title: str
@@ -134,7 +134,7 @@ class Result:
 
     @property
     def rankings(self) -> tuple[Ranking, ...]:
-        """Who wins, and how sure that is, the main ranking first."""
+        """Who wins, and how certain that is, the main ranking first."""
         return tuple(own for board in {id(b): b for b in self.boards.values()}.values() for own in board.rankings)
 
     @property
@@ -149,11 +149,11 @@ class Result:
 
     @property
     def comparisons(self) -> tuple[str, ...]:
-        """The names of what `imharness.compare` can compare by."""
+        """The names of the comparisons that `imharness.compare` can use."""
         return tuple(comparison.id for comparison, _ in self.paired)
 
     def table(self, name: str | None = None) -> ResultTable:
-        """Return a table by name, or the main one. Raises `UsageError` for a name that no table has."""
+        """Return a table by name, or the main one; raises `UsageError` for an unknown name."""
         if not self.made:
             raise UsageError(f"{self.title} has no table{self._why()}.")
         return self.tables[self.made[0].id if name is None else _known("table", name, self.tables)]
@@ -169,7 +169,7 @@ class Result:
     def rows(self, step: str | None = None) -> dict[str, npt.NDArray[Any]]:
         """Return the rows of a step as columns of one length, each with the components and options of its cell.
 
-        Without a name, those of the only step. Raises `UsageError` for a step without rows.
+        Without a name, these are the rows of the only step. Raises `UsageError` for a step without rows.
         """
         name = next(iter(self.read)) if step is None and len(self.read) == 1 else step
         if name is None:
@@ -177,22 +177,22 @@ class Result:
         return dict(self.read[_known("step", name, self.read)]())
 
     def to_dataframe(self, name: str | None = None, *, step: str | None = None) -> pandas.DataFrame:
-        """Return a table as a data frame, or the rows of a step. Raises `Unavailable` without pandas."""
+        """Return a table, or the rows of a step, as a data frame; raises `Unavailable` without pandas."""
         if step is None:
             return self.table(name).to_dataframe()
         rows = self.rows(step)
         return pandas_module().DataFrame(rows)
 
     def to_latex(self, name: str | None = None, *, columns: Sequence[str] = (), caption: str = "") -> str:
-        """Return a table in LaTeX for the package booktabs, all columns or those named."""
+        """Return a table in LaTeX for the package booktabs, with all columns or the named ones."""
         return self.table(name).to_latex(columns=columns, caption=caption)
 
     def to_markdown(self, name: str | None = None, *, columns: Sequence[str] = (), caption: str = "") -> str:
-        """Return a table in Markdown, all columns or those named."""
+        """Return a table in Markdown, with all columns or the named ones."""
         return self.table(name).to_markdown(columns=columns, caption=caption)
 
     def plot(self, name: str | None = None, column: str | None = None) -> Picture:
-        """Return a picture of a column of a table with its intervals; by default the one that it is ranked by."""
+        """Return a picture of a column of a table with its intervals, by default the one that ranks the table."""
         from imharness.notebook.picture import dots
 
         return dots(self.table(name).spec, None if column is None else text("column", column))
@@ -201,16 +201,16 @@ class Result:
         if self.failed:
             return f": {len(self.failed)} cells failed, such as {_line(*next(iter(self.failed.items())))}"
         if self.missing:
-            return f": {self.missing[0].what} is not here ({self.missing[0].reason}; {self.missing[0].remedy})"
+            return f": {self.missing[0].what} is missing ({self.missing[0].reason}; {self.missing[0].remedy})"
         return ""
 
     def _notes(self) -> list[str]:
-        """Return what readers of the main table must know: the claim, what failed, what is not here."""
+        """Return what readers of the main table must know: the claim, what failed, what is missing."""
         claims = [ranking.claim for ranking in self.rankings[:1] if ranking.claim]
         first = sorted(self.failed.items(), key=lambda item: item[1].startswith("needs a task that failed"))
         lines = [_line(what, why) for what, why in first[:SHOWN_FAILURES]]
         failed = [f"{len(self.failed)} cells failed:", *lines] if self.failed else []
-        gaps = list(dict.fromkeys(f"Not here: {gap.what} ({gap.reason})" for gap in self.missing))
+        gaps = list(dict.fromkeys(f"Missing: {gap.what} ({gap.reason})" for gap in self.missing))
         others = [f"Tables: {', '.join(self.tables)}."] if len(self.made) > 1 else []
         return [*claims, *failed, *gaps[:SHOWN_FAILURES], *others]
 
@@ -227,7 +227,7 @@ def _line(what: str, why: str) -> str:
 
 
 def _known(what: str, name: Any, known: Mapping[str, object] | Sequence[str]) -> str:
-    """Return a name; raises `UsageError` where nothing is called so."""
+    """Return a name; raises `UsageError` if it is unknown."""
     if text(what, name, "a name") not in known:
         raise _unknown(what, name, known)
     return str(name)

@@ -1,4 +1,4 @@
-"""`run`: a profile, or a part of it, computed and ranked in one call, as `harness run` does it."""
+"""`run`: computes and ranks a profile, or a part of it, in one call, as `harness run` does."""
 
 from __future__ import annotations
 
@@ -47,26 +47,27 @@ def run(
 ) -> Result:
     """Run a profile, or a part of it: compute the cells that the store lacks, and rank the entries of its tracks.
 
-    The cells, their rows and the tables are those of `harness run` with the same arguments. What is finished stays in
-    the store, also where the run is interrupted; the same call again goes on from there.
+    The cells, their rows and the tables are those of `harness run` with the same arguments. Finished cells stay in the
+    store, even if the run is interrupted; repeat the call to continue.
 
     Args:
         profile: the name of a profile, such as "embedded" or "quick", or a file ``.toml``.
-        track: the tracks to run, by name; None for all of the profile.
-        attack, defense, metric, evaluator, model, dataset: only these of what the profile selects, by name as the
-            command line takes it, such as ``"jpeg[quality=40]"``; with a "!" before a name, all but that one.
-        store: folder or address of the results.
-        site: folder for the leaderboard's pages, which are written while the run goes on; None for no pages.
-        seed: of all randomness, from 0 to 2^63 - 1.
-        limit: use the first so many images of each data set; None for all.
-        workers: processes that compute; 0 computes in this one, on one thread; None for one per GPU, or per core.
+        track: the names of the tracks to run; None means all tracks of the profile.
+        attack, defense, metric, evaluator, model, dataset: only these components of the profile's selection, by name as
+            on the command line, such as ``"jpeg[quality=40]"``; with a "!" before a name, all but that one.
+        store: the folder or address of the results.
+        site: the folder for the leaderboard's pages, which are written during the run; None means no pages.
+        seed: the seed of all randomness, from 0 to 2^63 - 1.
+        limit: use only this many images of each data set; None means all.
+        workers: the number of processes; 0 computes in this one, on one thread; None means one per GPU, or one per core
+            (at most 8) on the CPU.
         device: "auto", "cpu", "cuda" or "cuda:N", or several of them.
-        fresh: compute again what the store already holds.
+        fresh: whether to compute again what the store already holds.
         progress: whether to show how far the run is.
 
     Returns:
-        The tables of the tracks, as `imharness.load` returns them: where several tracks ran, the names of tables and
-        steps begin with the track, as in ``iqa/ranking``. ``result.table().to_dataframe()`` is the main one;
+        The tables of the tracks, as `imharness.load` returns them: if several tracks ran, the names of tables and steps
+        begin with the track, as in ``iqa/ranking``. ``result.table().to_dataframe()`` is the main table, and
         `Result.failed` says which cells failed, and why.
 
     Raises:
@@ -100,10 +101,10 @@ def run(
 
 
 def _planned(session: Session, tracks: Sequence[str] | None, only: Mapping[str, Sequence[str]]) -> Sequence[Graph]:
-    """Return the graphs of a selection; raises `UsageError` that names the argument, and `Unavailable`."""
+    """Return the graphs of a selection; raises a `UsageError` that names the argument, or `Unavailable`."""
     with naming("track"):
         if tracks is not None and not chosen_tracks(session.registry, session.profile, tracks):
-            raise UsageError("track: name at least one, or None for all of the profile.")
+            raise UsageError("track: name at least one, or give None for all of the profile.")
     for kind, names in only.items():
         with naming(kind):
             named(session.registry, kind, names)
@@ -115,7 +116,7 @@ def _planned(session: Session, tracks: Sequence[str] | None, only: Mapping[str, 
 
 @contextmanager
 def _without_dashes() -> Iterator[None]:
-    """Name an argument where a message names the option of the command line."""
+    """Let messages name the argument instead of the option of the command line."""
     try:
         yield
     except UsageError as error:

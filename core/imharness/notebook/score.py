@@ -1,4 +1,4 @@
-"""`ih.score`: the scores of images by a metric of any name."""
+"""`ih.score`: the scores of images by any metric."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ BATCH = 16
 
 def score(
     metric: str | Component | Own, images: Any, reference: Any = None, *, device: str = "auto"
-) -> npt.NDArray[np.float32]:  # fmt: skip
+) -> npt.NDArray[np.float32]:
     """Return the score of each image by a metric.
 
     Args:
         metric: a name as on the command line, such as ``"lpips"``, ``"lpips[net=vgg]"`` or ``"embedded-cnn"``, or a
             metric made by `ih.metric`.
-        images: array or tensor ``(n, 3, h, w)`` or ``(3, h, w)``: floats in [0, 1], or bytes from 0 to 255.
-        reference: for metrics that compare: as many images of the same size, or one for all. A metric of whole sets,
-            such as FID, compares the set of images with this set, whose number may differ.
+        images: an array or tensor ``(n, 3, h, w)`` or ``(3, h, w)`` of floats in [0, 1], or of bytes from 0 to 255.
+        reference: the references for a metric that compares: as many images of the same size, or one for all. A metric
+            of whole sets, such as FID, compares the set of images with this set, which may have another size.
         device: "auto", "cpu", "cuda" or "cuda:N".
 
     Returns:
-        float32 ``(n,)``, in the metric's own unit and direction (`harness plugins show NAME` tells them); ``(1,)`` for
-        a metric of whole sets.
+        float32 ``(n,)``, in the metric's own unit and direction (`harness plugins show NAME` shows them), or ``(1,)``
+        for a metric of whole sets.
 
     Raises:
-        UsageError: names the argument that does not fit.
-        Unavailable: weights or a package are not on this machine; says the command that gets them.
+        UsageError: an argument does not fit; the message names it.
+        Unavailable: weights or a package are not on this machine; the message has the command that gets them.
     """
     found = metric_of("metric", metric)
     batch = images_of("images", images)
@@ -53,17 +53,17 @@ def score(
 
 
 def metric_of(argument: str, metric: str | Component | Own) -> Metric:
-    """Return a metric that can be built here; `argument` is what messages call it."""
+    """Return a metric that can be built here; `argument` is its name in messages."""
     found = component_from("metric", metric, argument)
     if not isinstance(found, Metric):
-        raise UsageError(f"{argument}: {shown(metric)} is no metric; name one, or make one with ih.metric.")
+        raise UsageError(f"{argument}: {shown(metric)} is not a metric; name one, or make one with ih.metric.")
     return found
 
 
 def scores_of(
     metric: Metric, images: torch.Tensor, reference: torch.Tensor | None, place: torch.device
-) -> npt.NDArray[np.float32]:  # fmt: skip
-    """Return the scores ``(n,)`` of images ``(n, 3, h, w)`` in [0, 1]; of a metric of whole sets ``(1,)``."""
+) -> npt.NDArray[np.float32]:
+    """Return the scores ``(n,)`` of images ``(n, 3, h, w)`` in [0, 1], or ``(1,)`` for a metric of whole sets."""
     built = checked(metric, metric.build(place))  # type: ignore[attr-defined]
 
     def one(start: int, stop: int) -> npt.NDArray[np.float32]:
@@ -91,7 +91,7 @@ def _references(metric: Metric, images: torch.Tensor, given: Any) -> torch.Tenso
         return found
     if found.shape[1:] != images.shape[1:]:
         sizes = [f"{shape[-1]}x{shape[-2]} px" for shape in (found.shape, images.shape)]
-        raise UsageError(f"reference has {sizes[0]} and images {sizes[1]}; make them one size.")
+        raise UsageError(f"reference has {sizes[0]} and images {sizes[1]}; give both the same size.")
     if len(found) not in (1, len(images)):
         raise UsageError(f"reference must hold 1 or {len(images)} images, got {len(found)}.")
     return found.expand(len(images), -1, -1, -1)

@@ -1,4 +1,4 @@
-"""Boards and stores -> results: tables at once, rows when they are asked for. Imports no torch."""
+"""Makes results from boards and stores: tables at once, rows when they are asked for. Imports no torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from imharness.results.tasks import TaskRecord
 
 
 def result_of(board: Board, numbers: Mapping[str, npt.NDArray[np.float32]], store: Store, sweep: Sweep) -> Result:
-    """Return the tables of a board and, when asked for, the rows of the cells behind them."""
+    """Return the tables of a board as a result that reads the rows behind them when they are asked for."""
 
     @functools.cache
     def records() -> list[TaskRecord]:
@@ -29,20 +29,25 @@ def result_of(board: Board, numbers: Mapping[str, npt.NDArray[np.float32]], stor
 
     steps = sorted({address.partition(" ")[0] for address in sweep.cells})
     return Result(
-        board.title, board.tables, {step: rows_of(step) for step in steps}, dict(board.failed), board.missing,
-        [(own, numbers[own.id]) for own in board.comparisons if own.id in numbers], boards_of(board),
-    )  # fmt: skip
+        board.title,
+        board.tables,
+        {step: rows_of(step) for step in steps},
+        dict(board.failed),
+        board.missing,
+        [(own, numbers[own.id]) for own in board.comparisons if own.id in numbers],
+        boards_of(board),
+    )
 
 
 def boards_of(board: Board) -> dict[str, Board]:
-    """Return for each table of a board the board."""
+    """Return table -> the board, for each table of a board."""
     return {table.id: board for table in board.tables}
 
 
 def joined_rows(store: Store, records: Sequence[TaskRecord]) -> dict[str, npt.NDArray[Any]]:
-    """Return the rows of records as columns of one length, beside each row the components and options of its cell.
+    """Return the rows of records as columns of one length, each row with the components and options of its cell.
 
-    A column that some cells do not have is NaN there, or None where it holds no numbers.
+    Where a cell lacks a column, its rows have NaN, or None if the column does not hold numbers.
     """
     parts = [_with_facts(record, store.rows(record)) for record in records if record.rows is not None]
     names = dict.fromkeys(name for part in parts for name in part)

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     import pandas
 
 SHOWN_COLUMNS = 6
-"""Columns of numbers that a short table shows."""
+"""The number of columns of numbers that a short table shows."""
 
 
 def heading(column: ColumnSpec) -> str:
-    """Return the label of a column with the direction that is better."""
+    """Return the label of a column with an arrow in the better direction."""
     return f"{column.label} {ARROWS[column.better]}".rstrip()
 
 
 def leading(table: Table) -> list[str]:
-    """Return the keys of the columns of a short table: the one it is ranked by, then one of each measure in turns.
+    """Return the keys of the columns of a short table: the one that ranks it, then one of each measure in turns.
 
     Columns with the same description are one measure of several groups.
     """
@@ -47,7 +47,7 @@ def as_text(sheet: Sheet) -> str:
 
 
 def as_html(sheet: Sheet) -> str:
-    """Return a table in HTML with its notes, everything escaped."""
+    """Return a table in HTML with its notes; everything is escaped."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in (sheet.entry, *sheet.facets, *sheet.heads))
     body = "".join(
         "<tr>"
@@ -63,7 +63,7 @@ def as_html(sheet: Sheet) -> str:
 
 
 def as_frame(table: Table) -> pandas.DataFrame:
-    """Return a data frame: one row for each entry, and for each column its value, ends of the interval and n.
+    """Return a data frame with one row for each entry, and for each column its value, the ends of its interval and n.
 
     Raises `Unavailable` without pandas.
     """
@@ -80,7 +80,7 @@ def as_frame(table: Table) -> pandas.DataFrame:
 
 
 def pandas_module() -> Any:
-    """Return pandas; raises `Unavailable` where it is not installed."""
+    """Return pandas; raises `Unavailable` if it is not installed."""
     try:
         import pandas
     except ImportError:

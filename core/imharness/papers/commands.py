@@ -1,4 +1,4 @@
-"""Which runs fill in what a board lacks of a published table: what its numbers need, in names of the profile."""
+"""Finds the runs that compute the numbers of a published table which a board lacks, in names of the profile."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from imharness.papers.published import PublishedColumn, PublishedRow, PublishedT
 from imharness.results.labels import LABEL, method_of, settings_of, with_settings, without_settings
 
 Selected = tuple[tuple[str, tuple[str, ...]], ...]
-"""Pairs of a kind of component and pointers to those that are to be selected."""
+"""Pairs of a kind of component and pointers to the components to select."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What a run must select for a number: `shared`, what it is a mean over, and `own`, its entry and quantity."""
+    """What a run must select for a number: `shared` is what it is a mean over, `own` its entry and quantity."""
 
     shared: Selected = ()
     own: Selected = ()
@@ -26,14 +26,14 @@ NOTHING = Ask()
 
 @dataclass(frozen=True)
 class Runs:
-    """`commands`: what fills in the numbers, one for each setting. `without`: components that the profile has not."""
+    """`commands` compute the missing numbers, one for each setting; `without` are components that the profile lacks."""
 
     commands: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
 
 
 def ask_of(table: PublishedTable, row: PublishedRow, column: PublishedColumn | None = None) -> Ask:
-    """Return what the number at a row and a column needs; of a table of who beats whom, what the row needs."""
+    """Return what the number at a row and a column needs; without a column, what the row of a matrix needs."""
     shared: dict[str, dict[str, None]] = {}
     data = table.data if row.data is None else row.data
     over = table.over if row.over is None else row.over
@@ -48,7 +48,7 @@ def ask_of(table: PublishedTable, row: PublishedRow, column: PublishedColumn | N
 
 
 def runs(table: PublishedTable, asks: Iterable[Ask]) -> Runs:
-    """Return the commands that fill in numbers; those with the same data and means share one."""
+    """Return the commands that compute numbers; numbers with the same data and means share a command."""
     profile = table.profiles[0] if table.profiles else "paper"
     selection = table.selections.get(profile)
     settings_of: dict[Selected, dict[str, dict[str, None]]] = {}
@@ -70,9 +70,9 @@ def runs(table: PublishedTable, asks: Iterable[Ask]) -> Runs:
 def _chosen(
     wanted: Mapping[str, Iterable[str]], selection: Mapping[str, Sequence[str]] | None, without: dict[str, None]
 ) -> dict[str, list[str]]:
-    """Return the names to select of each kind; pointers to what the profile has not are noted in `without`.
+    """Return kind -> the names to select; pointers to components that the profile lacks are noted in `without`.
 
-    `selection` is None for a profile of another package, which is taken to have everything.
+    `selection` is None for a profile of another package, which is assumed to have everything.
     """
     found: dict[str, list[str]] = {}
     for kind, pointers in wanted.items():
@@ -87,9 +87,9 @@ def _chosen(
 
 
 def names_for(pointer: str, selected: Sequence[str], *, whole: bool = False) -> list[str]:
-    """Return by which names a run selects what a pointer means of a profile's selection; empty where it has none.
+    """Return the names by which a run selects what a pointer means in a profile's selection, perhaps none.
 
-    `whole`: where nothing has exactly the pointer's settings, those with any settings are meant.
+    With `whole`, if nothing has exactly the pointer's settings, components with any settings are meant.
     """
     bare, wanted = without_settings(pointer), settings_of(pointer)
     free, exact = "*" in wanted, wanted - {"*"}

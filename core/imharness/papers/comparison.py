@@ -1,4 +1,4 @@
-"""A published table beside a board: number by number where the setting is the same, and else by order."""
+"""Compares a published table with a board: number by number if the setting is the same, and else by order."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from imharness.results.labels import method_of
 from imharness.results.tables import Table, Value
 
 PROXY = "proxy"
-"""The word by which our tables say that something stands in for the judgement of people."""
+"""The word with which our tables say that something stands in for human judgement."""
 
 
 def compare(table: PublishedTable, board: Board | None) -> Comparison:
-    """Return a table beside a board, which is None where the track has none."""
+    """Return the comparison of a table with a board, which is None if the track has none."""
     beside = _Beside(table, board)
     data = dict.fromkeys([*table.data, *(name for row in table.rows for name in row.data or ())])
     over = dict(table.over)
@@ -37,7 +37,7 @@ def compare(table: PublishedTable, board: Board | None) -> Comparison:
 
 @dataclass(frozen=True)
 class _Place:
-    """A published number and where ours should stand."""
+    """A published number and the place of ours."""
 
     row: PublishedRow
     column: PublishedColumn
@@ -54,7 +54,7 @@ class _Place:
 
     @property
     def series(self) -> str:
-        """The quantity, with the data set where rows have data sets of their own: only rows of one are in order."""
+        """The quantity, with the data set if rows have their own: only rows with the same data are ordered together."""
         own = self.row.data if self.of.entries == "rows" else None
         return ", ".join([self.quantity.label, *(method_of(name) for name in own or ())])
 
@@ -70,7 +70,7 @@ class _Place:
 
 
 class _Beside:
-    """A published table beside a board, or beside nothing."""
+    """The comparison of a published table with a board, or with nothing."""
 
     def __init__(self, table: PublishedTable, board: Board | None) -> None:
         self.table, self.board = table, board
@@ -78,7 +78,7 @@ class _Beside:
         self._settings = dict[tuple[object, ...], tuple[str, ...]]()
 
     def series(self) -> Iterator[Series]:
-        """Yield what points to something, quantity by quantity."""
+        """Yield the numbers that point to ours, quantity by quantity."""
         if self.table.matrix:
             yield self._mean_wins()
             return
@@ -102,14 +102,22 @@ class _Beside:
     def _cell(self, place: _Place) -> Cell:
         scale, value = place.column.scale, place.printed.value or 0.0
         bare = Cell(
-            place.entry.label, value * scale, place.printed.text, place.printed.half_digit * scale,
-            once=self.table.once, note=place.entry.note, ask=ask_of(self.table, place.row, place.column),
-        )  # fmt: skip
+            place.entry.label,
+            value * scale,
+            place.printed.text,
+            place.printed.half_digit * scale,
+            once=self.table.once,
+            note=place.entry.note,
+            ask=ask_of(self.table, place.row, place.column),
+        )
         found, number, why = self._ours(place)
         if why or number is None:
             return replace(bare, missing=why)
-        itself = [line for pointer, label in zip(place.pointers, found, strict=True)
-                  for line in entry_differs(self.table, pointer, label)]  # fmt: skip
+        itself = [
+            line
+            for pointer, label in zip(place.pointers, found, strict=True)
+            for line in entry_differs(self.table, pointer, label)
+        ]
         itself += ["times depend on the machine"] if place.column.hardware else []
         own = self._tables[place.table]
         spec = next(column for column in own.columns if found[1] in (column.key, column.label))
@@ -118,7 +126,7 @@ class _Beside:
         return replace(bare, ours=number, label=found[0], setting=self._setting(place.row), itself=tuple(itself))
 
     def _setting(self, row: PublishedRow) -> tuple[str, ...]:
-        """Return how our setting differs from that of a row; rows of the same setting are looked at once."""
+        """Return how our setting differs from that of a row; rows with the same setting are compared only once."""
         data, over = row.data or self.table.data, row.over or self.table.over
         key = (tuple(data), tuple((kind, tuple(pointers)) for kind, pointers in over.items()))
         if key not in self._settings:
@@ -126,7 +134,7 @@ class _Beside:
         return self._settings[key]
 
     def _ours(self, place: _Place) -> tuple[tuple[str, str], Value | None, str]:
-        """Return our row and column as they are called, and the number, or why there is none."""
+        """Return the names of our row and column, and the number or why there is none."""
         table = self._tables.get(place.table)
         if table is None:
             return ("", ""), None, self._no_table(place.table)
@@ -149,11 +157,13 @@ class _Beside:
         return f"no table {id!r}" if self.board else f"no tables of {self.table.track}"
 
     def _mean_wins(self) -> Series:
-        """Return how often each entry beats the others, mean over the opponents that both tables have."""
+        """Return how often each entry beats the others: the mean over the opponents that both tables have."""
         label, table = "mean share of wins, %", self._tables.get(self.table.matrix)
         names = {line.label: line.ours for line in self.table.rows}
-        ours = {name: match(pointer, [row.label for row in table.rows])[0] if table else None
-                for name, pointer in names.items()}  # fmt: skip
+        ours = {
+            name: match(pointer, [row.label for row in table.rows])[0] if table else None
+            for name, pointer in names.items()
+        }
         known = [name for name in names if ours[name] is not None]
         printed = np.array([[np.nan if v.value is None else v.value for v in row.values] for row in self.table.rows])
         place = [list(names).index(name) for name in known]
@@ -190,7 +200,7 @@ def _order(cells: Sequence[Cell]) -> Order:
 
 
 def _grid(table: Table, labels: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Return the numbers of a table of who beats whom, for these rows and columns ``(k, k)``; NaN where none is."""
+    """Return the numbers ``(k, k)`` of a table of who beats whom, for these rows and columns; NaN if there is none."""
     columns = {own.label: own.key for own in table.columns}
     rows = {own.label: own.values for own in table.rows}
     found = [[rows[row].get(columns.get(column, "")) for column in labels] for row in labels]
@@ -198,7 +208,7 @@ def _grid(table: Table, labels: Sequence[str]) -> npt.NDArray[np.float64]:
 
 
 def _row_means(grid: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the mean of each row ``(k,)`` without NaN; NaN where a row has nothing."""
+    """Return the mean of each row ``(k,)`` without NaN, or NaN if a row has no number."""
     known = ~np.isnan(grid)
     counts = known.sum(axis=1)
     return np.where(counts > 0, np.where(known, grid, 0.0).sum(axis=1) / np.maximum(counts, 1), np.nan)

@@ -1,4 +1,4 @@
-"""Published tables and comparisons as plain facts, for JSON and for pages."""
+"""Published tables and comparisons as plain data, for JSON and for pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from imharness.papers.verdicts import NOT_RUN, OTHER, SAME, TOLD, Cell, Comparis
 
 
 def cited(table: PublishedTable) -> str:
-    """Return the paper and the number of a table in words."""
+    """Return a text that cites the paper and the number of a table."""
     paper = table.citation
     return (
         f"{paper.get('authors', '')}, {paper.get('title', table.paper)} ({paper.get('year', '')}), table {table.table}"
@@ -18,7 +18,7 @@ def cited(table: PublishedTable) -> str:
 
 
 def counts(comparison: Comparison) -> str:
-    """Return in words how many quantities have which verdict."""
+    """Return how many quantities have which verdict, in words."""
     series = comparison.series
     if not series:
         return "no number of ours is the same quantity"
@@ -33,7 +33,7 @@ def counts(comparison: Comparison) -> str:
 
 
 def table_facts(table: PublishedTable) -> dict[str, Any]:
-    """Return a table with its numbers; a value is None where the table has none."""
+    """Return a table with its numbers as plain data; a value is None if the table has none."""
     facts = table.model_dump(exclude={"rows", "citation", "set_up", "selections"}) | {
         "address": table.address,
         "cited": cited(table),
@@ -47,7 +47,7 @@ def table_facts(table: PublishedTable) -> dict[str, Any]:
 
 
 def comparison_facts(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison with all its numbers."""
+    """Return a comparison with all its numbers as plain data."""
     return {
         "table": comparison.table.address,
         "cited": cited(comparison.table),
@@ -74,18 +74,31 @@ def _series_facts(series: Series) -> dict[str, Any]:
         "verdict": series.verdict,
         "says": series.says,
         "order": {
-            "tau": order.tau, "low": order.low, "high": order.high, "p": order.p, "n": order.n,
-            "entries": order.entries, "reason": order.reason,
+            "tau": order.tau,
+            "low": order.low,
+            "high": order.high,
+            "p": order.p,
+            "n": order.n,
+            "entries": order.entries,
+            "reason": order.reason,
         },
         "cells": [_cell_facts(cell) for cell in series.cells],
-    }  # fmt: skip
+    }
 
 
 def _cell_facts(cell: Cell) -> dict[str, Any]:
     ours, (low, high) = cell.ours, cell.within or (None, None)
     return {
-        "entry": cell.entry, "published": cell.published, "printed": cell.text, "label": cell.label,
-        "ours": ours.value if ours else None, "low": low, "high": high,
-        "difference": cell.difference, "verdict": cell.verdict, "differs": cell.itself, "missing": cell.missing,
+        "entry": cell.entry,
+        "published": cell.published,
+        "printed": cell.text,
+        "label": cell.label,
+        "ours": ours.value if ours else None,
+        "low": low,
+        "high": high,
+        "difference": cell.difference,
+        "verdict": cell.verdict,
+        "differs": cell.itself,
+        "missing": cell.missing,
         "note": cell.note,
-    }  # fmt: skip
+    }

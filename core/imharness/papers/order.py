@@ -14,18 +14,18 @@ from imharness.statistics.correlation import correlate, kendall_rows
 
 ALPHA = 0.05
 FEWEST = 5
-"""Of fewer entries than this not even the same order could be told from chance: 2 of the 24 orders of four."""
+"""With fewer entries than this, even the same order could not be told from chance: 2 of the 24 orders of four."""
 SAYS = ("same order", "reversed", "cannot tell", "too few entries")
 ENUMERATED = 7
-"""With so many entries at most, p counts all orders; scipy's test is approximate where values are tied."""
+"""With at most this many entries, p counts all orders; scipy's test is approximate if values are tied."""
 
 
 @dataclass(frozen=True)
 class Order:
     """Kendall's tau-b of n entries, its 95 % interval, and the two-sided p-value that the orders are unrelated.
 
-    `low` and `high` are None with fewer than `FEWEST` entries. `says` is one of `SAYS`: "cannot tell" where p is above
-    `ALPHA`, or where there is no tau for the `reason`.
+    `low` and `high` are None if there are fewer than `FEWEST` entries. `says` is one of `SAYS`: "cannot tell" if p is
+    above `ALPHA`, or if there is no tau for the `reason`.
     """
 
     entries: tuple[str, ...]
@@ -42,7 +42,7 @@ class Order:
 
     @property
     def says(self) -> str:
-        """What the order allows to say."""
+        """The conclusion from the order, one of `SAYS`."""
         if self.n < FEWEST:
             return "too few entries"
         if self.tau is None or self.p is None or self.p > ALPHA:
@@ -51,10 +51,10 @@ class Order:
 
 
 def order_of(entries: Sequence[str], published: Sequence[float], ours: Sequence[float]) -> Order:
-    """Return how alike two lists of numbers order the entries.
+    """Return how similarly two lists of numbers order the entries.
 
-    The interval has the percentiles of resampled entries, widened for few of them (see `bootstrap`). p is exact: by
-    enumeration up to `ENUMERATED` entries, and beyond them where no values are tied.
+    The interval has the percentiles of resampled entries, widened for few entries (see `bootstrap`). p is exact: by
+    enumeration up to `ENUMERATED` entries, and with more entries if no values are tied.
     """
     x, y = np.asarray(published, dtype=np.float64), np.asarray(ours, dtype=np.float64)
     names = tuple(entries)
@@ -81,7 +81,7 @@ def _resampled(x: Floats, y: Floats) -> tuple[float | None, float | None]:
 
 
 def _enumerated(x: Floats, y: Floats) -> float:
-    """Return the share of all orders of y whose tau-b is at least as far from zero as the one that is there."""
+    """Return the share of all orders of y whose tau-b is at least as far from zero as the observed one."""
     orders = np.array(list(itertools.permutations(range(len(y)))))
     taus = kendall_rows(np.broadcast_to(x, orders.shape), y[orders])
     own = kendall_rows(x[None], y[None])[0]

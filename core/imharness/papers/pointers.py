@@ -1,7 +1,7 @@
 """Pointers from a published row or column to ours.
 
-A pointer is a label of ours. ``*`` outside brackets stands for any text. Settings in brackets must be those of the
-label; with ``*`` among them the label may have more: ``harness/crop[*]`` is also ``harness/crop[size=64]``.
+A pointer is a label of ours. ``*`` outside brackets stands for any text. The label must have the settings in brackets,
+and with ``*`` among them it may have more: ``harness/crop[*]`` also means ``harness/crop[size=64]``.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ def extra(pointer: str, label: str) -> tuple[str, ...]:
 
 
 def match(pointer: str, labels: Sequence[str]) -> tuple[str | None, str]:
-    """Return the label that a pointer means, and else why there is none.
+    """Return the label that a pointer means and "", or None and why there is none.
 
-    The label itself comes first, then the one with the fewest settings beyond the pointer's; where two have as few,
+    The label itself comes first, then the one with the fewest settings beyond the pointer's; if two have equally few,
     there is none.
     """
     if pointer in labels:

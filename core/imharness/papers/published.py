@@ -1,7 +1,7 @@
 """Published tables: one TOML file for each, in the folder `papers` of the package of its track.
 
-A file says in which setting a table was measured, and which numbers of our tables are the same quantity. Values stand
-as they are printed, so that their last digit is known. A table without transcribed numbers says why in `left_out`.
+A file says in which setting a table was measured, and which numbers of our tables are the same quantity. Values are
+given as they are printed, so that their last digit is known. A table that is not transcribed says why in `left_out`.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ class _Strict(BaseModel):
 
 
 class Printed(_Strict):
-    """A number as it is printed: ``0.36±0.65``, or ``-`` where the table has none."""
+    """A number as it is printed, such as ``0.36±0.65``, or ``-`` if the table has none."""
 
     text: str
 
     @property
     def value(self) -> float | None:
-        """The number, None where the table has none."""
+        """The number, or None if the table has none."""
         return None if self.text == "-" else float(self.text.partition("±")[0])
 
     @property
     def spread(self) -> float | None:
-        """What stands after the sign ±, if anything does."""
+        """The number after the sign ±, if there is one."""
         spread = self.text.partition("±")[2]
         return float(spread) if spread else None
 
     @property
     def half_digit(self) -> float:
-        """Half a unit of the last digit: how far rounding may have moved the number."""
+        """Half a unit of the last digit, by which rounding may have changed the number."""
         return 0.5 * 10.0 ** -len(self.text.partition("±")[0].partition(".")[2])
 
 
 class PublishedColumn(_Strict):
     """A column. `ours` points to the same quantity as ``table:column``; see `imharness.papers.pointers`.
 
-    Ours is the published number times `scale`. `hardware`: it depends on the machine, so that only order can agree.
-    `entry` is False for a column that takes part in no order, where columns are the entries.
+    Ours is the published number times `scale`. `hardware` says that it depends on the machine, so that only the order
+    can agree. `entry` is False for a column that takes part in no order, if columns are the entries.
     """
 
     key: str
@@ -68,7 +68,7 @@ class PublishedColumn(_Strict):
 
 
 class PublishedRow(_Strict):
-    """A row. `ours` is the label of the same entry; `data` and `over` stand in the place of those of the table.
+    """A row. `ours` is the label of the same entry; `data` and `over` replace those of the table.
 
     `entry` is False for a row that takes part in no order, such as a ceiling.
     """
@@ -85,7 +85,7 @@ class PublishedRow(_Strict):
     @classmethod
     def _split(cls, values: object) -> object:
         if not isinstance(values, str):
-            raise ValueError("values are one text, with a space between numbers")
+            raise ValueError("values must be one text, with spaces between numbers")
         for word in values.split():
             if not _PRINTED.fullmatch(word):
                 raise ValueError(f"{word!r} is neither a number nor '-'")
@@ -95,20 +95,20 @@ class PublishedRow(_Strict):
 class PublishedTable(_Strict):
     """A table of a paper.
 
-    `data`: the data sets it was measured on, by our names. `over`: component kind -> pointers to all those that its
-    numbers are means over; `besides`: those that a board may have with them, as they enter none of its numbers.
-    `profiles`: those that repeat its setting; `set_up`: by profile, the options and parameters that its file in the
-    package gives the track. `once`: its numbers are of one unit of those that ours are means of, such as one random
-    split. `chosen`: each entry stands with its best parameter value. `entries`: what is put in order,
-    rows or columns. `transposed`: its columns are our rows, so that `ours` of a column is ``table:row`` and `ours` of a
-    row is a column. `matrix`: our table of who beats whom, the only one it has. `headline`: the quantities by which the
-    paper says what is better. `kinds`: which kind of component the pointers of rows and of columns name, so that a run
-    can be narrowed to them; `needs`: by kind, what else its numbers are made of; `selections`: by profile and kind, the
-    names that its file in the package selects.
+    `data` are the data sets it was measured on, by our names. `over` is kind of component -> pointers to all components
+    that its numbers are means over; a board may also have those in `besides`, which do not enter its numbers.
+    `profiles` repeat its setting; `set_up` is profile -> the options and parameters that the profile's file in the
+    package sets for the track. `once` says that its numbers come from only one of the units that ours are means over,
+    such as one random split. `chosen` says that each entry has its best parameter value. `entries` says what is
+    ordered, rows or columns. `transposed` says that its columns are our rows, so that `ours` of a column is
+    ``table:row`` and `ours` of a row is a column. `matrix` is the id of our table of who beats whom, if it is such a
+    table. `headline` are the quantities by which the paper says what is better. `kinds` says which kind of component
+    the pointers of rows and of columns name, so that a run can be narrowed to them; `needs` is kind -> what else its
+    numbers depend on; `selections` is profile -> kind -> the names that the profile's file in the package selects.
     """
 
     name: str = Field(pattern=r"^[\w.-]+$")
-    """The file without its ending and ``table-``, such as ``3-training``."""
+    """The name of the file without its extension and ``table-``, such as ``3-training``."""
     paper: str
     table: str = Field(pattern=r"^\d+$")
     track: str
@@ -136,13 +136,13 @@ class PublishedTable(_Strict):
 
     @property
     def address(self) -> str:
-        """What the table is called on the command line: ``iqa/3-training``; ``harness/`` is left out."""
+        """The name of the table on the command line, such as ``iqa/3-training``, without ``harness/``."""
         return f"{self.track.removeprefix('harness/')}/{self.name}"
 
     @model_validator(mode="after")
     def _is_whole(self) -> PublishedTable:
         if bool(self.left_out) == bool(self.rows):
-            raise ValueError("a table has either rows or a reason in left_out")
+            raise ValueError("a table must have either rows or a reason in left_out")
         _unique("column", [column.key for column in self.columns])
         _unique("row", [row.label for row in self.rows])
         for row in self.rows:
@@ -150,7 +150,7 @@ class PublishedTable(_Strict):
                 raise ValueError(f"row {row.label!r} has {len(row.values)} values for {len(self.columns)} columns")
         unknown = set(self.headline) - {line.label for line in (self.columns if self.entries == "rows" else self.rows)}
         if unknown:
-            raise ValueError(f"headline {sorted(unknown)[0]!r} is no quantity of the table")
+            raise ValueError(f"headline {sorted(unknown)[0]!r} is not a quantity of the table")
         for column in self.columns:
             if column.ours and not self.matrix and not column.ours.partition(":")[2]:
                 raise ValueError(f"column {column.key!r} points to {column.ours!r}, which is not table:column")
@@ -158,7 +158,7 @@ class PublishedTable(_Strict):
 
 
 def published_tables() -> tuple[PublishedTable, ...]:
-    """Return the tables of all installed packages, by track and number; raises `PluginError` for a file that is wrong.
+    """Return the tables of all installed packages, sorted by track and number; raises `PluginError` for a wrong file.
 
     Packages are found by their entry points and are not imported.
     """
@@ -168,7 +168,7 @@ def published_tables() -> tuple[PublishedTable, ...]:
 
 
 def find_table(name: str) -> PublishedTable:
-    """Return a table by its address, such as ``iqa/2``; raises `UsageError` with the nearest address."""
+    """Return a table by its address, such as ``iqa/2``; raises a `UsageError` that suggests the nearest address."""
     known = {table.address: table for table in published_tables()}
     if name not in known:
         raise UsageError(unknown_name(f"no published table is called {name!r}", name, known))
@@ -177,7 +177,7 @@ def find_table(name: str) -> PublishedTable:
 
 @functools.cache
 def tables_in(package: str) -> tuple[PublishedTable, ...]:
-    """Return the tables of one package; empty where it has none. Raises `PluginError`."""
+    """Return the tables of one package, if it has some; raises `PluginError` for a wrong file."""
     spec = importlib.util.find_spec(package)
     root = next(iter(spec.submodule_search_locations or ()), None) if spec else None
     files = sorted((Path(root) / FOLDER).glob("*.toml")) if root else []
@@ -202,7 +202,7 @@ def _table(file: Path, package: str, papers: Mapping[str, Any]) -> PublishedTabl
 
 
 def _profiles(file: Path, raw: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return a table's track in the package's profiles, by profile; one that the package does not have is left out."""
+    """Return profile -> the table's track in it; profiles that the package does not have are left out."""
     folder, found = file.parents[1] / "profiles", {}
     for profile in raw.get("profiles", ()):
         own = folder / f"{profile}.toml"
@@ -233,7 +233,7 @@ def _read(file: Path, where: str) -> dict[str, Any]:
 def _unique(what: str, names: list[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"{what} {twice[0]!r} stands twice")
+        raise ValueError(f"{what} {twice[0]!r} occurs twice")
 
 
 def _order(table: PublishedTable) -> tuple[str, int, str]:

@@ -1,4 +1,4 @@
-"""In which ways a board was made in another setting than a published table, and its entries are others."""
+"""Finds how the setting and the entries of a board differ from those of a published table."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ STAND_IN = "backbone="
 def settings_differ(
     table: PublishedTable, board: Board | None, data: Sequence[str], over: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
-    """Return in which ways the board was made in another setting than the paper's.
+    """Return how the board's setting differs from the paper's, a line for each difference.
 
-    `data`: the paper's data sets. `over`: component kind -> pointers to what its numbers are means over.
+    `data` are the paper's data sets. `over` is kind of component -> pointers to what the numbers are means over.
     """
     if board is None:
         return ()
@@ -40,16 +40,18 @@ def settings_differ(
 
 
 def entry_differs(table: PublishedTable, pointer: str, label: str) -> list[str]:
-    """Return how an entry of ours differs from the published one; a chosen parameter value is no difference."""
+    """Return how an entry of ours differs from the published one; a chosen parameter value does not count."""
     more = [own for own in extra(pointer, label) if not table.chosen or own.startswith(STAND_IN)]
-    return [f"{without_settings(label)} has {own}" + (", a stand-in network" if own.startswith(STAND_IN) else "")
-            for own in more]  # fmt: skip
+    return [
+        f"{without_settings(label)} has {own}" + (", a stand-in network" if own.startswith(STAND_IN) else "")
+        for own in more
+    ]
 
 
 def options_differ(ours: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Return in which options and parameters a run differs from a profile of the same name.
+    """Return the options and parameters in which a run differs from a profile of the same name.
 
-    An option is named by the path to it, and not set where it has its default.
+    An option is named by its path; "not set" means that it has its default.
     """
     mine, theirs = dict(_leaves(ours)), dict(_leaves(wanted))
     other = [name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name)]
@@ -67,7 +69,7 @@ def _leaves(facts: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, st
 
 
 def _others(kind: str, pointers: Sequence[str], labels: Sequence[str], besides: Sequence[str]) -> list[str]:
-    """Return which components of a kind the paper has and we have not, and the other way round but for `besides`."""
+    """Return which components of a kind only the paper has, and which only we have, apart from `besides`."""
 
     def among(label: str, known: Sequence[str]) -> bool:
         return any(match(pointer, [label])[0] for pointer in known)
@@ -75,7 +77,7 @@ def _others(kind: str, pointers: Sequence[str], labels: Sequence[str], besides: 
     missing = [pointer for pointer in pointers if not any(among(label, [pointer]) for label in labels)]
     more = [label for label in labels if not among(label, [*pointers, *besides])]
     found = [f"without {len(missing)} of the {len(pointers)} {kind}s: {_first(missing)}"] if missing else []
-    return [*found, *([f"with {kind}s that the paper has not: {_first(more)}"] if more else [])]
+    return [*found, *([f"with {kind}s that the paper lacks: {_first(more)}"] if more else [])]
 
 
 def _first(names: Sequence[str]) -> str:

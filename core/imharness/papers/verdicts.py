@@ -1,4 +1,4 @@
-"""What a comparison with a published table says: of each number, of each quantity, and of the whole table."""
+"""The verdicts of a comparison with a published table: on each number, on each quantity, and on the whole table."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from imharness.results.tables import Value
 SAME, OTHER, NOT_RUN = "same setting", "other data", "not run"
 AGREES, DISAGREES, OPEN = TOLD = "agrees", "disagrees", "cannot tell"
 FEWEST_UNITS = 5
-"""An interval of fewer independent units than this is too uncertain itself to tell anything."""
+"""An interval from fewer independent units than this is itself too uncertain to tell anything."""
 
 
 @dataclass(frozen=True)
 class Cell:
     """A published number beside ours, in our unit.
 
-    `verdict`: in the same setting one of `TOLD`, else "other data", or "not run" with `missing`. They agree where the
-    published number lies `within` our interval, widened by half a unit of the last printed digit. "Cannot tell": ours
-    comes from fewer than `FEWEST_UNITS` independent units, or only an interval wider than `spread` holds the number.
+    In the same setting, `verdict` is one of `TOLD`; otherwise it is "other data", or "not run" with the reason in
+    `missing`. The numbers agree if the published one lies `within` our interval, widened by half a unit of the last
+    printed digit. The verdict is "cannot tell" if ours comes from fewer than `FEWEST_UNITS` independent units, or if
+    the interval holds the published number but is wider than `spread`.
     """
 
     entry: str
@@ -31,31 +32,31 @@ class Cell:
     text: str
     half_digit: float
     spread: float | None = None
-    """How far the largest and the smallest published number of the quantity are apart; None with fewer than two."""
+    """The largest minus the smallest published number of the quantity; None if there are fewer than two."""
     once: bool = False
-    """Whether the published number is of one unit of those that ours is a mean of, such as one random split."""
+    """Whether the published number comes from one of the units that ours is a mean over, such as one random split."""
     ours: Value | None = None
     label: str = ""
     setting: tuple[str, ...] = ()
-    """In which ways the board was made in another setting than this number."""
+    """How the board's setting differs from that of this number."""
     itself: tuple[str, ...] = ()
-    """In which ways our entry is another than the published one, or why only its order can be compared."""
+    """How our entry differs from the published one, or why only its order can be compared."""
     missing: str = ""
     note: str = ""
     ask: Ask = NOTHING
 
     @property
     def units(self) -> int | None:
-        """How many independent units ours is of."""
+        """How many independent units our number comes from."""
         if self.ours is None:
             return None
         return self.ours.n if self.ours.clusters is None else self.ours.clusters
 
     @property
     def within(self) -> tuple[float, float] | None:
-        """The 95 % interval of ours; where the published number is of one unit, the one in which a further unit lies.
+        """Our 95 % interval; if the published number comes from one unit, the interval for one further unit.
 
-        A unit varies more than a mean of n units: the interval is sqrt(n + 1) times as wide.
+        A single unit varies more than a mean of n units, so that interval is sqrt(n + 1) times as wide.
         """
         if self.ours is None or self.ours.value is None or self.ours.low is None or self.ours.high is None:
             return None
@@ -64,7 +65,7 @@ class Cell:
 
     @property
     def verdict(self) -> str:
-        """See the class."""
+        """The verdict on this number; see the class."""
         if self.ours is None or self.ours.value is None:
             return NOT_RUN
         if self.setting or self.itself:
@@ -79,12 +80,12 @@ class Cell:
 
     @property
     def difference(self) -> float | None:
-        """Ours less the published one."""
+        """Our number minus the published one."""
         return None if self.ours is None or self.ours.value is None else self.ours.value - self.published
 
 
 def agreement(cells: Sequence[Cell], what: str = "") -> str:
-    """Return in words how many of these cells agree, and of how many nothing can be told; `what` they are."""
+    """Return in words how many of these cells agree, and for how many one cannot tell; `what` names the cells."""
     found = [cell.verdict for cell in cells]
     told = found.count(AGREES) + found.count(DISAGREES)
     parts = [f"{found.count(AGREES)} of {told} {what}agree"] if told else []
@@ -93,9 +94,9 @@ def agreement(cells: Sequence[Cell], what: str = "") -> str:
 
 @dataclass(frozen=True)
 class Series:
-    """One quantity over entries. `ours` is the id of our table; `order` is over the entries that have both numbers.
+    """One quantity over entries. `ours` is the id of our table; `order` compares the entries that have both numbers.
 
-    `label` is the quantity, with the data set where rows of several stand in one table.
+    `label` is the quantity, with the data set if one table has rows from several.
     """
 
     label: str
@@ -126,22 +127,22 @@ class Series:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A published table, what our board has of it, and why the two may differ."""
+    """A published table, the numbers of our board for it, and why the two may differ."""
 
     table: PublishedTable
     series: tuple[Series, ...]
     differs: tuple[str, ...]
     unpointed: tuple[str, ...]
-    """Columns and rows that no number of ours stands for."""
+    """The columns and rows for which we have no number."""
 
     @property
     def entries_differ(self) -> tuple[str, ...]:
-        """In which ways entries of ours are others than the published ones."""
+        """How our entries differ from the published ones."""
         return tuple(dict.fromkeys(line for own in self.series for cell in own.cells for line in cell.itself))
 
     @property
     def not_run(self) -> dict[str, tuple[str, ...]]:
-        """Reason -> the entries or quantities for which it is the reason that there is no number of ours."""
+        """Reason why we have no number -> the entries or quantities for which it holds."""
         found: dict[str, dict[str, None]] = {}
         for series in self.series:
             for cell in series.with_verdict(NOT_RUN):
@@ -150,11 +151,11 @@ class Comparison:
 
     @property
     def runs(self) -> Runs:
-        """What fills in the numbers that were not run."""
+        """The runs that compute the numbers that were not run."""
         return runs(self.table, (cell.ask for own in self.series for cell in own.with_verdict(NOT_RUN)))
 
     @property
     def verdict(self) -> str:
-        """The strongest verdict of the series; `NOT_RUN` where there are none."""
+        """The strongest verdict of the series, or `NOT_RUN` if there are none."""
         found = {series.verdict for series in self.series}
         return next((verdict for verdict in (SAME, OTHER) if verdict in found), NOT_RUN)

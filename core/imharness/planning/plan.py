@@ -1,4 +1,4 @@
-"""Selection + registry -> a graph of content-addressed tasks. Pure: no torch, no file, no clock."""
+"""Turns a selection of registered components into a graph of content-addressed tasks, without torch, files or clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from imharness.results.tasks import TaskSpec
 
 C = TypeVar("C")
 Known = tuple[ComponentRef, Missing | None, str]
-"""A component in a plan: what names it, what it lacks here, and its part in the identity of tasks as JSON."""
+"""A component in a plan: its reference, what it lacks on this machine, and its part in the identity of tasks (JSON)."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Absent:
-    """A task that cannot be: something it needs is not on this machine."""
+    """A task that cannot be planned, because something that it needs is not on this machine."""
 
     missing: Missing
     available: bool = False
@@ -44,7 +44,7 @@ class Absent:
 
 @dataclass
 class Graph:
-    """The tasks of one track; every task stands behind those it needs."""
+    """The tasks of one track; every task comes after those that it needs."""
 
     track: Track
     run_configuration: str
@@ -52,9 +52,9 @@ class Graph:
     tasks: dict[str, Task] = field(default_factory=dict)
     missing: dict[str, Missing] = field(default_factory=dict)
     components: dict[str, Component] = field(default_factory=dict)
-    """By kind and label, everything that was planned with."""
+    """All components of the plan, by kind and label."""
     set_up: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The options and parameters that the profile gives the track."""
+    """The options and parameters that the profile sets for the track."""
 
     def by_step(self) -> dict[str, int]:
         """Return how many tasks each step has."""
@@ -74,9 +74,9 @@ class ChosenComponents:
 
 @dataclass
 class GraphPlanner:
-    """The `Planner` that collects tasks in a graph. `common`, `options`: what all its tasks have.
+    """The `Planner` that collects tasks in a graph; all its tasks have the components `common` and the `options`.
 
-    `whole`: nothing is missing, whatever this machine lacks.
+    `whole` plans as if nothing were missing on this machine.
     """
 
     graph: Graph
@@ -96,19 +96,26 @@ class GraphPlanner:
         return replace(self, common={**self.common, **components}, options={**self.options, **(options or {})})
 
     def task(
-        self, step: Step | str, components: Mapping[str, Component] | None = None, /, *,
-        options: Mapping[str, Option] | None = None, measures: Mapping[str, Mapping[str, Component]] | None = None,
+        self,
+        step: Step | str,
+        components: Mapping[str, Component] | None = None,
+        /,
+        *,
+        options: Mapping[str, Option] | None = None,
+        measures: Mapping[str, Mapping[str, Component]] | None = None,
         needs: Mapping[str, Planned] | None = None,
-    ) -> Planned:  # fmt: skip
+    ) -> Planned:
         chosen = self.graph.track.step(step if isinstance(step, str) else step.name)
         options, needs = {**self.options, **(options or {})}, needs or {}
         shown = {f"{group}.{name}": own for group, named in (measures or {}).items() for name, own in named.items()}
         known = {role: self._ref(own) for role, own in {**self.common, **(components or {}), **shown}.items()}
         place = (
-            chosen.name, *((role, id(found)) for role, found in known.items()), len(options),
+            chosen.name,
+            *((role, id(found)) for role, found in known.items()),
+            len(options),
             *((name, type(value), value) for name, value in options.items()),
             *((name, task.key if isinstance(task, Task) else task) for name, task in needs.items()),
-        )  # fmt: skip
+        )
         if place not in self.planned:
             self.planned[place] = self._planned(chosen, known, options, needs)
         return self.planned[place]
@@ -124,17 +131,22 @@ class GraphPlanner:
             self.graph.missing.setdefault(address, absent)
             return Absent(absent)
         spec = TaskSpec.model_construct(
-            track=self.graph.track.info.id, step=chosen.name, version=chosen.version,
-            components={role: ref for role, (ref, *_) in known.items()}, options=options, limit=self.limit,
-            seed=self.seed, needs={name: task.key for name, task in needs.items() if isinstance(task, Task)},
-        )  # fmt: skip
+            track=self.graph.track.info.id,
+            step=chosen.name,
+            version=chosen.version,
+            components={role: ref for role, (ref, *_) in known.items()},
+            options=options,
+            limit=self.limit,
+            seed=self.seed,
+            needs={name: task.key for name, task in needs.items() if isinstance(task, Task)},
+        )
         key = spec.key_with({role: text for role, (*_, text) in known.items()})
         if key not in self.graph.tasks:
             self.graph.tasks[key] = Task(key, address, spec)
         return self.graph.tasks[key]
 
     def _ref(self, component: Component) -> Known:
-        place = (type(component), component)  # without the type, those of equal fields share a hash
+        place = (type(component), component)  # without the type, components with equal fields would share a hash
         found = self.refs.get(place)
         if found is None:
             ref, gap = component.ref(), None if self.whole else _gap(component)
@@ -152,20 +164,27 @@ def _gap(component: Component) -> Missing | None:
 
 
 def _address(step: str, shown: Mapping[str, str], options: Mapping[str, Option]) -> str:
-    """Return what a cell is, without version numbers and without its measures."""
+    """Return a text that says which cell this is, without version numbers and without its measures."""
     parts = [step, *(f"{role}={label}" for role, label in shown.items() if "." not in role)]
     return " ".join([*parts, *(f"{name}={value}" for name, value in options.items())])
 
 
 def plan_track(
-    name: str, profile: Profile, registry: Registry, *, only: Mapping[str, Sequence[str]] | None = None,
-    further: Mapping[str, Sequence[str]] | None = None, seed: int = 0, limit: int | None = None,
+    name: str,
+    profile: Profile,
+    registry: Registry,
+    *,
+    only: Mapping[str, Sequence[str]] | None = None,
+    further: Mapping[str, Sequence[str]] | None = None,
+    seed: int = 0,
+    limit: int | None = None,
     whole: bool = False,
-) -> Graph:  # fmt: skip
+) -> Graph:
     """Return the graph of one track.
 
-    `only` (kind -> names, or "!name" for all but it) narrows the profile's selection, `further` adds to it. A kind that
-    the track does not use is no error. `whole`: as if all were on this machine; such a graph is to look at, not to run.
+    `only` (kind -> names, or "!name" for all others) narrows the profile's selection, `further` adds to it. A kind that
+    the track does not use is no error. `whole` plans as if nothing were missing on this machine, for a graph to look
+    at, not to run.
     """
     part = profile.tracks[name]
     track = _configured_track(registry, name, part)
@@ -195,14 +214,14 @@ def _selection(
 ) -> list[Component]:
     for kind in [*part.select, *only, *further]:
         if kind not in KINDS:
-            raise UsageError(unknown_name(f"{kind!r} is no kind of component", kind, SELECTABLE, "Kinds"))
+            raise UsageError(unknown_name(f"{kind!r} is not a kind of component", kind, SELECTABLE, "Kinds"))
     known = {entry.component.info.id for entry in registry.entries.values()}
     for id in part.parameters:
-        if id not in known and not registry.failures:  # it may be of a package that does not load
-            raise UsageError(unknown_name(f"parameters are set for {id!r}, which no component is called", id, known))
+        if id not in known and not registry.failures:  # it may belong to a package that did not load
+            raise UsageError(unknown_name(f"parameters are set for {id!r}, but there is no such component", id, known))
     chosen: dict[tuple[str, str], Component] = {}
     for kind, names in part.select.items():
-        own = only.get(kind, ())  # names with "!" alone take away from what the profile selects
+        own = only.get(kind, ())  # if all names have "!", they narrow what the profile selects
         base = () if any(not name.startswith("!") for name in own) else names
         for component in named(registry, kind, [*base, *own, *further.get(kind, ())]):
             fitted = _adjusted(component, part.parameters.get(component.info.id, {}))
@@ -211,11 +230,11 @@ def _selection(
 
 
 def named(registry: Registry, kind: str, names: Sequence[str]) -> list[Component]:
-    """Return the components that names mean, in turn: ``*`` is all, and ``!`` before a name takes it away."""
+    """Return the components that names mean; they are read in turn: ``*`` adds all, ``!`` before a name removes it."""
     taken: dict[str, Component] = {}
     for name in names:
         if name.startswith("!"):
-            bare = not {"[", ":"} & set(name)  # it means all variants
+            bare = not {"[", ":"} & set(name)  # then it means all variants
             gone = {own.info.id if bare else own.label for own in registry.find(kind, name[1:])}
             taken = {k: own for k, own in taken.items() if (own.info.id if bare else k) not in gone}
             continue
@@ -230,7 +249,7 @@ def _all(registry: Registry, kind: str, name: str) -> list[Component]:
 
 
 def _adjusted(component: Component, changes: Mapping[str, Any]) -> Component:
-    """Apply a profile's parameters, but never over a field that the component already sets."""
+    """Return a component with a profile's parameters, except for fields that the component sets itself."""
     own = {
         name: value
         for name, value in component.model_dump().items()

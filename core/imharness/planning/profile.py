@@ -1,4 +1,4 @@
-"""Profiles: which components a run takes and how they are set; `imharness.planning.profiles` reads them from TOML."""
+"""Profiles: the components of a run and their settings; `imharness.planning.profiles` reads them from TOML."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from imharness.results.identity import digest
 class TrackProfile(BaseModel):
     """One track of a profile.
 
-    `select`: component kind -> names, ``"*"`` for every installed one that is not named by an address, ``"!name"`` to
-    leave one out. `options`: fields of the track. `parameters`: component id -> fields that differ from the component's
-    own. `first`: component kind, or "step" -> ids, labels or steps of the cells that are computed before the others,
-    for a first table.
+    `select` is kind of component -> names; ``"*"`` means every installed one that takes no address, and ``"!name"``
+    leaves one out. `options` are fields of the track. `parameters` is component id -> fields that differ from the
+    component's own. `first` says which cells are computed before the others, for a first table: kind of component, or
+    "step" -> ids, labels or steps.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -28,7 +28,7 @@ class TrackProfile(BaseModel):
 
 
 class Profile(BaseModel):
-    """A named set-up of a whole run. `origins`: the distribution that brought each track's part, "" for a file."""
+    """A named set-up of a whole run. `origins` is track -> the distribution that brought its part, "" for a file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -50,8 +50,8 @@ class Profile(BaseModel):
     def identity(self, track: str) -> str:
         """Return a digest of everything that decides what is computed for a track.
 
-        Tracks that one distribution brings are one set-up; those of others do not matter, so that installing a package
-        with a track leaves the leaderboards of the others as they are.
+        All tracks from one distribution count as one set-up. Tracks from others do not matter, so that the leaderboards
+        stay as they are when another package with a track is installed.
         """
         facts = self.model_dump(mode="json", include={"name", "tracks"}, exclude={"tracks": {"__all__": {"first"}}})
         own = self.origins.get(track, "")

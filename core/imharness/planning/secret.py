@@ -1,7 +1,7 @@
-"""The secret split: the images of a data set, moved, mirrored and recoloured as only the holder of a seed can know.
+"""The secret split: the images of a data set, moved, mirrored and recoloured in a way that only a seed determines.
 
-Packages that recognise public images by their content meet others in an official run. Whoever plans needs the seed's
-digest alone, which tells results of different splits apart; those who compute cells need the seed. Imports no torch.
+A package that recognises public images by their content meets other images in an official run. Planning needs only the
+seed's digest, which tells results of different splits apart; computing cells needs the seed. Imports no torch.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ OPTION = "secret"
 
 
 def digest_of(seed: str) -> str:
-    """Return 16 hexadecimal digits that stand for a seed in records; "" stands for no seed."""
+    """Return 16 hexadecimal digits that stand for a seed in records, or "" for no seed."""
     return hashlib.sha256(f"secret split\x1f{seed}".encode()).hexdigest()[:16] if seed else ""
 
 
 def checked_seed(seed: object, where: str) -> str:
-    """Return a seed, or "" for none; raises `UsageError` that does not show it.
+    """Return a valid seed, or "" for none; raises a `UsageError` that does not show it.
 
-    It has at least 128 bits, so that nobody finds it by trying digests.
+    A seed has at least 128 bits, so that nobody can find it by trying digests.
     """
     if isinstance(seed, str) and re.fullmatch(r"([0-9a-f]{32,128})?", seed):
         return seed
@@ -33,5 +33,5 @@ def checked_seed(seed: object, where: str) -> str:
 
 
 def read_seed(file: Path) -> str:
-    """Return the seed in a file; raises `UsageError` that does not show what the file holds."""
+    """Return the seed in a file; raises a `UsageError` that does not show the content of the file."""
     return checked_seed(read_text(file, 1024).strip() or None, f"what {file} holds")

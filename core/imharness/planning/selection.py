@@ -1,4 +1,4 @@
-"""What a person asks for of a profile: which tracks, and which components of each kind."""
+"""The part of a profile that a person asks for: which tracks, and which components of each kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from imharness.planning.profile import Profile
 
 
 def chosen_tracks(registry: Registry, profile: Profile, names: Sequence[str]) -> list[str]:
-    """Return the ids of tracks; raises `UsageError` for one that there is not, or that the profile has not."""
+    """Return the ids of tracks; raises `UsageError` for a track that does not exist or is not in the profile."""
     ids = [registry.track(name).info.id for name in names]
     for id in ids:
         if id not in profile.tracks:
@@ -22,7 +22,7 @@ def chosen_tracks(registry: Registry, profile: Profile, names: Sequence[str]) ->
 
 
 def with_precision(profile: Profile, registry: Registry, precision: str) -> Profile:
-    """Set the option of every track that has it."""
+    """Return the profile with the option `precision` set for every track that has it."""
     tracks = dict(profile.tracks)
     for name, part in tracks.items():
         if "precision" in type(registry.track(name)).model_fields:
@@ -33,20 +33,20 @@ def with_precision(profile: Profile, registry: Registry, precision: str) -> Prof
 def refuse_contradictions(
     registry: Registry, profile: Profile, tracks: Sequence[str], only: Mapping[str, Sequence[str]]
 ) -> None:
-    """Raise `UsageError` for a name that nothing has, and where nothing is left of a kind that is asked for."""
+    """Raise `UsageError` for an unknown name, and if nothing is left of a kind that was asked for."""
     for kind, names in only.items():
         wanted = [name for name in names if name[:1] != "!"]
         if not named(registry, kind, names) and (labels := [c.label for c in named(registry, kind, wanted)]):
-            raise UsageError(f"--{kind}: {', '.join(labels)} is asked for and left out at once.")
+            raise UsageError(f"--{kind}: {', '.join(labels)} is both asked for and left out.")
     for kind, names in only.items():
         if names and not any(kind in profile.tracks[track].select for track in tracks):
-            raise UsageError(f"--{kind}: there is none to choose in {', '.join(tracks)} of profile {profile.name}.")
+            raise UsageError(f"--{kind}: profile {profile.name} has none to choose from in {', '.join(tracks)}.")
 
 
 def refuse_missing(graphs: Sequence[Graph], registry: Registry, only: Mapping[str, Sequence[str]]) -> None:
-    """Raise `Unavailable` where nothing that a name means is on this machine, and where no cell can be computed.
+    """Raise `Unavailable` if no component that a name means is on this machine, or if no cell can be computed.
 
-    `only`: the names that a person gave, by kind. A profile may adjust what a name means.
+    `only` holds the names that a person gave, by kind. A profile may adjust what a name means.
     """
     planned = [component for graph in graphs for component in graph.components.values()]
     for kind, name in ((kind, name) for kind, names in only.items() for name in names if name[:1] != "!"):
@@ -58,8 +58,8 @@ def refuse_missing(graphs: Sequence[Graph], registry: Registry, only: Mapping[st
         return
     tracks = ", ".join(graph.track.info.id for graph in graphs)
     for gap in (gap for graph in graphs for gap in graph.missing.values()):
-        raise Unavailable(f"no cell of {tracks} can be computed: {gap.what} is not here ({gap.reason})", gap.remedy)
-    raise UsageError(f"{tracks} has no cell with what was asked for; `harness run --dry-run` shows what there is.")
+        raise Unavailable(f"no cell of {tracks} can be computed: {gap.what} is missing ({gap.reason})", gap.remedy)
+    raise UsageError(f"{tracks} has no cell with all that was asked for; `harness run --dry-run` shows what there is.")
 
 
 def _is(component: Component, id: str, facts: ItemsView[str, Any]) -> bool:

@@ -51,10 +51,15 @@ def win_table(paired: PairedScores) -> Table:
     few = f"needs at least {needed} {what}s, and has {most}" if wins.comparisons and most < needed else ""
     sources = f"{what}s" if paired.clusters else ""
     columns = tuple(
-        ColumnSpec(key=f"c{j}", label=label, description=f"Share of conditions won against {label}, %.", decimals=0,
-                   unit="condition")
+        ColumnSpec(
+            key=f"c{j}",
+            label=label,
+            description=f"Share of conditions won against {label}, %.",
+            decimals=0,
+            unit="condition",
+        )
         for j, label in enumerate(labels)
-    )  # fmt: skip
+    )
     rows = tuple(
         Row(label=label, values={column.key: _won(wins, i, j, sources, few) for j, column in enumerate(columns)})
         for i, label in enumerate(labels)

@@ -1,5 +1,5 @@
-"""The one place that reads files of users and strangers.
+"""The only place that reads files of users and strangers.
 
-Each function opens plain files only, bounds what it reads before it allocates memory, takes nothing that is not what
-it says, and raises `imharness.errors.UsageError` with one line that names the file.
+Each function opens only plain files, bounds what it reads before it allocates memory, refuses files that are not what
+they claim to be, and raises an `imharness.errors.UsageError` of one line that names the file.
 """

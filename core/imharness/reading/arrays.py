@@ -1,4 +1,4 @@
-"""Arrays of NumPy: npy and npz files of plain numbers, never of objects."""
+"""Reads NumPy arrays from npy and npz files, which may hold plain numbers but no objects."""
 
 from __future__ import annotations
 
@@ -22,21 +22,31 @@ from imharness.reading.text import reason
 Array = npt.NDArray[Any]
 MEMBERS = 1_000
 RATIO = 250
-"""Bytes of arrays for each byte of a file, once they are more than `FREE`."""
+"""The most bytes of arrays for each byte of a file, if they are more than `FREE`."""
 FREE = 64 * MIB
 _HEAD = 10_000
 _NUMBERS = re.compile(r"[<>|=](b1|[iu][1248]|f[248])")
 _FAILURES = (
-    zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, EOFError, OSError, ValueError,
-    OverflowError, SyntaxError, MemoryError,
-)  # fmt: skip
-"""What the readers of zip and of array heads raise on what is none; an unreadable head is a `SyntaxError`."""
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    ValueError,
+    OverflowError,
+    SyntaxError,
+    MemoryError,
+)
+"""What the readers of zip files and of array headers raise for other files; a bad header raises `SyntaxError`."""
 
 
 def read_arrays(path: Path, names: Iterable[str] = (), limit: int = 4 * GIB) -> dict[str, Array]:
-    """Return arrays of numbers of an npz file by name: those that are named, or all.
+    """Return name -> array for the arrays of numbers in an npz file, either those in `names` or all.
 
-    `limit`: bytes of all these arrays together. Raises `UsageError` that says which array is missing or wrong.
+    `limit` is the most bytes of all these arrays together. Raises a `UsageError` that says which array is missing or
+    wrong.
     """
     with plain_file(path, limit) as file:
         try:
@@ -50,10 +60,10 @@ def read_arrays(path: Path, names: Iterable[str] = (), limit: int = 4 * GIB) -> 
                 size = sum(members[name].file_size for name in wanted)
                 room = min(limit, max(FREE, RATIO * file.seek(0, 2)))
                 if size > room:
-                    raise UsageError(f"{shown(path)} announces {size} bytes of arrays; at most {room} are read.")
+                    raise UsageError(f"{shown(path)} declares {size} bytes of arrays; at most {room} are read.")
                 return {name: _member(path, content, members[name]) for name in wanted}
         except _FAILURES as error:
-            raise UsageError(f"{shown(path)} is no npz file of plain arrays: {reason(error)}") from None
+            raise UsageError(f"{shown(path)} is not an npz file of plain arrays: {reason(error)}") from None
 
 
 def _members(path: Path, content: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -63,7 +73,7 @@ def _members(path: Path, content: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
         if name in found or len(found) == MEMBERS:
             raise UsageError(f"{shown(path)} has {name!r:.60} twice, or more than {MEMBERS} arrays.")
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise UsageError(f"{shown(path)}: {name!r:.60} is compressed in a way that npz files are not.")
+            raise UsageError(f"{shown(path)}: {name!r:.60} is compressed in a way that npz files do not use.")
         found[name] = member
     return found
 
@@ -81,30 +91,30 @@ def read_array(path: Path, limit: int = GIB) -> Array:
         try:
             return _array(shown(path), file, size)
         except _FAILURES as error:
-            raise UsageError(f"{shown(path)} is no npy file of a plain array: {reason(error)}") from None
+            raise UsageError(f"{shown(path)} is not an npy file of a plain array: {reason(error)}") from None
 
 
 def _array(where: str, file: IO[bytes], size: int) -> Array:
-    """Return the array in an open npy file of `size` bytes; nothing is allocated before its head fits its size."""
+    """Return the array in an open npy file of `size` bytes; memory is allocated only after header and size agree."""
     start = file.read(8)
     if start[:6] != b"\x93NUMPY" or start[6:] not in (b"\x01\x00", b"\x02\x00"):
-        raise UsageError(f"{where} is no npy file of a version that is read.")
+        raise UsageError(f"{where} is not an npy file of version 1.0 or 2.0.")
     form = struct.Struct("<H" if start[6] == 1 else "<I")
     (length,) = form.unpack(file.read(form.size))
     if length > _HEAD:
-        raise UsageError(f"{where} has a head of {length} bytes.")
+        raise UsageError(f"{where} has a header of {length} bytes; at most {_HEAD} are read.")
     head = ast.literal_eval(file.read(length).decode("ascii").strip())
     if not isinstance(head, dict) or head.keys() != {"descr", "fortran_order", "shape"}:
-        raise UsageError(f"{where} has no head of an npy file.")
+        raise UsageError(f"{where} does not have the header of an npy file.")
     kind, shape, columns_first = head["descr"], head["shape"], head["fortran_order"]
     if not isinstance(kind, str) or not _NUMBERS.fullmatch(kind):
         raise UsageError(f"{where} holds {kind!r:.60}, not plain numbers.")
     if not isinstance(shape, tuple) or len(shape) > 8 or not all(type(n) is int and n >= 0 for n in shape):
-        raise UsageError(f"{where} has the shape {shape!r:.60}.")
+        raise UsageError(f"{where} has the shape {shape!r:.60}; at most 8 sizes of at least 0 are read.")
     count, there = math.prod(shape), size - 8 - form.size - length
     if count * np.dtype(kind).itemsize != there:
-        raise UsageError(f"{where} announces {count} numbers, but holds {there} bytes of them.")
+        raise UsageError(f"{where} declares {count} numbers, but holds {there} bytes of them.")
     content = file.read(there)
     if len(content) != there or file.read(1):
-        raise UsageError(f"{where} is not as long as it says.")
+        raise UsageError(f"{where} does not have the length that it declares.")
     return np.frombuffer(bytearray(content), dtype=kind).reshape(shape, order="F" if columns_first is True else "C")

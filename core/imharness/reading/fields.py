@@ -1,4 +1,4 @@
-"""What is wrong with the fields that a user gave, in one line."""
+"""Says in one line what is wrong with the fields that a user gave."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from imharness.errors import unknown_name
 
 
 def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str:
-    """Return a pydantic error as one line: field, what is wrong, what came; of an unknown field also the known ones.
+    """Return a pydantic error as one line: the field, what is wrong, what came, and known fields if it is unknown.
 
-    `model`: what was validated, whose fields can be named then.
+    `model` is the model that was validated, so that its fields can be listed.
     """
     return "; ".join(
         f"{'.'.join(map(str, item['loc'])) or 'value'}: {_said(item, model)} (got {item.get('input')!r:.60})"
@@ -29,7 +29,7 @@ def _said(item: Any, model: type[BaseModel] | None) -> str:
 
 
 def _fields_at(model: type[BaseModel], place: Sequence[int | str]) -> list[str]:
-    """Return the fields of the model that stands at a place of another; keys and positions lead to what they hold."""
+    """Return the fields of the model at a place inside another; keys and positions lead to what they hold."""
     found: Any = model
     for part in place:
         inner = [own.model_fields[str(part)].annotation for own in _models(found) if str(part) in own.model_fields]

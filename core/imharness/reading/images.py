@@ -1,4 +1,4 @@
-"""Photographs in files of a few well-known formats, whole and of bounded size."""
+"""Reads photographs from files of a few well-known formats, complete and of bounded size."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from imharness.reading.text import reason
 
 FORMATS = ("PNG", "JPEG", "BMP", "PPM", "TIFF", "WEBP")
 PIXELS = 26_000_000
-"""What cameras of 24 megapixels make fits; three decoded copies of it take less than 256 MiB."""
+"""The most pixels of an image: enough for cameras of 24 megapixels; three decoded copies take less than 256 MiB."""
 BYTES = 256 * MIB
 _TURNED = (5, 6, 7, 8)
 _ORIENTATION = 0x0112
 _PNG = b"\x89PNG\r\n\x1a\n"
 CHUNKS = 100_000
-"""Parts of a PNG file; writers make parts of several KiB."""
+"""The most chunks of a PNG file; writers make chunks of several KiB."""
 _DEEP = ("I;16", "I;16L", "I;16B", "I;16N", "I")
 _MODES = ("1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", *_DEEP)
 
 
 def image_shape(path: Path, content: bytes | None = None) -> tuple[int, int]:
-    """Return (height, width), px, as it is shown: turned where a JPEG file says so; raises `UsageError`.
+    """Return (height, width) in pixels as the image is shown, turned if a JPEG file says so; raises `UsageError`.
 
-    Only the head of the file is decoded. `content`: the bytes of the image, where `path` only names it in messages.
+    Only the header of the file is decoded. If `content`, the bytes of the image, is given, `path` only serves messages.
     """
     try:
         with _opened(path, _content(path, content)) as image:
@@ -39,12 +39,12 @@ def image_shape(path: Path, content: bytes | None = None) -> tuple[int, int]:
             return (image.width, image.height) if turned else (image.height, image.width)
     except UsageError:
         raise
-    except Exception as error:  # Pillow's decoders raise errors of many types on files that are none
+    except Exception as error:  # Pillow's decoders raise errors of many types for other files
         raise _unreadable(path, error) from None
 
 
 def read_image(path: Path) -> Image.Image:
-    """Return a whole photograph as an RGB image, not turned; of 16 bits the upper eight are taken.
+    """Return a complete photograph as an RGB image, not turned; of 16 bits, only the upper eight are kept.
 
     Raises `UsageError` for a file that is cut off, damaged, too large, or of another format than `FORMATS`.
     """
@@ -52,19 +52,19 @@ def read_image(path: Path) -> Image.Image:
 
 
 def read_pixels(path: Path, content: bytes | None = None) -> npt.NDArray[np.uint8]:
-    """Return a whole photograph as OpenCV decodes it, RGB ``(H, W, 3)``, turned where the file says so.
+    """Return a complete photograph as OpenCV decodes it, RGB ``(H, W, 3)``, turned if the file says so.
 
-    `content` as in `image_shape`. Raises `UsageError` as `read_image` does.
+    `content` is as in `image_shape`. Raises `UsageError` as `read_image` does.
     """
     import cv2
 
     image, content = _whole(path, content)
     decoded: Any = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
     if decoded is None or sorted(decoded.shape[:2]) != sorted(image.size):
-        raise UsageError(f"{shown(path)} is no readable image: its decoders do not agree.")
+        raise UsageError(f"{shown(path)} is not a readable image: its decoders do not agree.")
     found: npt.NDArray[np.uint8] = decoded[..., ::-1]
     if content.startswith(_PNG) and not np.array_equal(found, np.asarray(image)):
-        raise UsageError(f"{shown(path)} is no readable image: its decoders do not agree.")  # OpenCV takes half of one
+        raise UsageError(f"{shown(path)} is not a readable image: its decoders do not agree.")  # OpenCV accepts half
     return found
 
 
@@ -75,7 +75,7 @@ def _content(path: Path, content: bytes | None) -> bytes:
 
 
 def _whole(path: Path, content: bytes | None = None) -> tuple[Image.Image, bytes]:
-    """Return the photograph, RGB, and the bytes it was decoded from."""
+    """Return the photograph as RGB, and the bytes that it was decoded from."""
     content = _content(path, content)
     try:
         with _opened(path, content) as image:
@@ -94,12 +94,12 @@ def _opened(path: Path, content: bytes) -> Image.Image:
     if not 0 < image.width * image.height <= PIXELS:
         raise UsageError(f"{shown(path)} has {image.width} x {image.height} pixels; at most {PIXELS} are read.")
     if image.mode not in _MODES:
-        raise UsageError(f"{shown(path)} holds pixels of the kind {image.mode}; they must be whole numbers.")
+        raise UsageError(f"{shown(path)} holds pixels of the mode {image.mode}; they must be whole numbers.")
     return image
 
 
 def _check_chunks(path: Path, content: bytes) -> None:
-    """Refuse a PNG file with a chunk that is longer than the file: OpenCV takes memory for what a chunk announces."""
+    """Refuse a PNG file with a chunk longer than the file: OpenCV allocates the memory that a chunk declares."""
     place = len(_PNG)
     for _ in range(CHUNKS):
         if place >= len(content):
@@ -110,7 +110,7 @@ def _check_chunks(path: Path, content: bytes) -> None:
         place += 12 + length
         if place > len(content):
             break
-    raise UsageError(f"{shown(path)} is no readable image: it is cut off, or its parts do not fit together.")
+    raise UsageError(f"{shown(path)} is not a readable image: it is cut off, or its chunks do not fit together.")
 
 
 def _upper_eight(image: Image.Image) -> Image.Image:
@@ -121,4 +121,4 @@ def _upper_eight(image: Image.Image) -> Image.Image:
 def _unreadable(path: Path, error: Exception) -> UsageError:
     unknown = isinstance(error, UnidentifiedImageError)
     why = f"it is none of {', '.join(FORMATS)}" if unknown else reason(error)
-    return UsageError(f"{shown(path)} is no readable image: {why}")
+    return UsageError(f"{shown(path)} is not a readable image: {why}")

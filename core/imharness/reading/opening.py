@@ -1,4 +1,4 @@
-"""Opens plain files only, and reads no more of them than a limit allows."""
+"""Opens only plain files, and reads no more of them than a limit allows."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ GIB = 1 << 30
 
 @contextmanager
 def plain_file(path: Path, limit: int, *, links: bool = True) -> Iterator[BinaryIO]:
-    """Yield a file that is open for reading, of at most `limit` bytes.
+    """Yield a file of at most `limit` bytes that is open for reading.
 
-    A pipe, a socket, a device or a folder is refused without waiting for it. `links=False` refuses a symbolic link.
-    Raises `UsageError` that names the file.
+    A pipe, a socket, a device or a folder is refused without waiting for it. `links=False` also refuses a symbolic
+    link. Raises a `UsageError` that names the file.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
     try:
@@ -28,11 +28,11 @@ def plain_file(path: Path, limit: int, *, links: bool = True) -> Iterator[Binary
     except OSError as error:
         raise UsageError(f"{shown(path)} cannot be read: {error.strerror}.") from None
     except ValueError:
-        raise UsageError(f"{shown(path)} is no name of a file.") from None
+        raise UsageError(f"{shown(path)} is not the name of a file.") from None
     with open(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise UsageError(f"{shown(path)} is no plain file.")
+            raise UsageError(f"{shown(path)} is not a plain file.")
         if found.st_size > limit:
             raise UsageError(f"{shown(path)} has {found.st_size} bytes; at most {limit} are read.")
         yield file
@@ -58,10 +58,10 @@ def read_text(path: Path, limit: int) -> str:
     except UnicodeDecodeError as error:
         raise UsageError(f"{shown(path)} is not UTF-8: byte {error.start} is {content[error.start]:#04x}.") from None
     if "\0" in text:
-        raise UsageError(f"{shown(path)} holds a NUL character; it is no text.")
+        raise UsageError(f"{shown(path)} is not a text: it holds a NUL character.")
     return text
 
 
 def shown(path: Path) -> str:
-    """Return a path for messages, without characters that a terminal would interpret."""
+    """Return a path as text for messages, without characters that a terminal would interpret."""
     return "".join(sign if sign.isprintable() else "?" for sign in str(path))

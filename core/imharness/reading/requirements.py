@@ -1,4 +1,4 @@
-"""What a stranger's package may ask for: packages of the index, by name and versions."""
+"""Reads the requirements of a stranger's package, which may only name packages of the index and their versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LONGEST = 500
 
 
 def requirement_of(text: str, where: str) -> Requirement:
-    """Return a requirement of a stranger; raises `UsageError` unless it is a name with versions, extras and a marker.
+    """Return a stranger's requirement; raises `UsageError` unless it is a name with versions, extras or a marker.
 
     An address, a path, a repository or an option of an installer would bring in code that no index lists, and building
     it would run that code on this machine.
@@ -24,5 +24,5 @@ def requirement_of(text: str, where: str) -> Requirement:
     except (InvalidRequirement, RecursionError):
         pass
     raise UsageError(
-        f"{where} asks for {text!r:.100}, which is not a name with versions; only wheels of the index are taken."
+        f"{where} asks for {text!r:.100}, which is not a name with versions; only wheels of the index are allowed."
     )

@@ -1,4 +1,4 @@
-"""TOML, JSON and JSON lines: bounded in bytes, depth and members, with distinct keys and finite numbers."""
+"""Reads TOML, JSON and JSON lines of bounded size, depth and members, with distinct keys and finite numbers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from imharness.reading.text import reason
 DEPTH = 32
 MEMBERS = 200_000
 WORK = 5_000_000
-"""Sum over the lines of TOML of the square of their dots: so grows the time that dotted keys take."""
+"""The most squared dots, summed over the lines of TOML; the time for dotted keys grows with this sum."""
 
 
 def read_toml(path: Path, limit: int = MIB) -> dict[str, Any]:
-    """Return the content of a TOML file; raises `UsageError` in one line."""
+    """Return the content of a TOML file; raises a `UsageError` of one line."""
     text = read_text(path, limit)
     if sum(line.count(".") ** 2 for line in text.split("\n")) > WORK:
         raise UsageError(f"{shown(path)} has lines with too many dots.")
@@ -35,14 +35,14 @@ def read_toml(path: Path, limit: int = MIB) -> dict[str, Any]:
 
 
 def read_json(path: Path, limit: int = 64 * MIB) -> Any:
-    """Return the content of a JSON file; raises `UsageError` in one line."""
+    """Return the content of a JSON file; raises a `UsageError` of one line."""
     return parsed_json(read_bytes(path, limit), shown(path))
 
 
 def read_json_lines(path: Path, limit: int = 256 * MIB) -> Iterator[Any]:
-    """Yield the values of a file with one JSON value a line; lines end with a line feed and with nothing else.
+    """Yield the values of a file with one JSON value on each line; only a line feed ends a line.
 
-    Raises `UsageError` that names the line.
+    Raises a `UsageError` that names the line.
     """
     content = read_bytes(path, limit)
     for number, line in enumerate(content.removesuffix(b"\n").split(b"\n") if content else (), 1):
@@ -50,7 +50,7 @@ def read_json_lines(path: Path, limit: int = 256 * MIB) -> Iterator[Any]:
 
 
 def parsed_json(content: bytes, where: str) -> Any:
-    """Return a JSON value; raises `UsageError` that begins with `where`."""
+    """Return a JSON value; raises a `UsageError` that begins with `where`."""
     try:
         found = json.loads(content.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refused)
     except RecursionError:
@@ -67,22 +67,22 @@ def _distinct(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"{name!r:.60} stands twice")
+            raise ValueError(f"the key {name!r:.60} occurs twice")
         found[name] = value
     return found
 
 
 def _refused(word: str) -> None:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _check(value: Any, where: str) -> None:
-    """Raise `UsageError` unless depth and members are bounded, numbers finite and characters whole."""
+    """Raise `UsageError` unless depth and members are bounded, numbers finite and characters complete."""
     level, members = [value], 0
     for _ in range(DEPTH):
         for item in level:
             if isinstance(item, float) and not math.isfinite(item):
-                raise UsageError(f"{where} holds {item}, which is no finite number.")
+                raise UsageError(f"{where} holds {item}, which is not a finite number.")
             if isinstance(item, int) and abs(item) >= 1 << 63:
                 raise UsageError(f"{where} holds a whole number beyond 64 bits.")
             if isinstance(item, str) and not _is_whole(item):
@@ -97,7 +97,7 @@ def _check(value: Any, where: str) -> None:
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """Yield every text in a value of JSON or TOML, names of members too."""
+    """Yield every text in a value of JSON or TOML, including the names of members."""
     waiting = [value]
     while waiting:
         item = waiting.pop()

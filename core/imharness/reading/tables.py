@@ -1,4 +1,4 @@
-"""Tables: csv and parquet, with distinct columns, whole rows, and numbers that are numbers."""
+"""Reads tables from csv, parquet and Arrow files, with distinct columns, complete rows and valid numbers."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ CELLS = 200_000_000
 
 @dataclass(frozen=True)
 class Csv:
-    """A comma-separated table with a head."""
+    """A comma-separated table with a header."""
 
     path: Path
     columns: tuple[str, ...]
     _text: str
 
     def rows(self) -> Iterator[tuple[int, dict[str, str]]]:
-        """Yield the number of the line in which a row ends, and the row by column; blank lines are left out.
+        """Yield the number of the line in which a row ends, and the row by column; blank lines are skipped.
 
-        Raises `UsageError` that names the line.
+        Raises a `UsageError` that names the line.
         """
         for line, row in _records(self.path, self._text, skip=1):
             if len(row) != len(self.columns):
                 raise UsageError(
-                    f"{shown(self.path)}, line {line}: {len(row)} fields where the head has {len(self.columns)}."
+                    f"{shown(self.path)}, line {line}: {len(row)} fields, but the header has {len(self.columns)}."
                 )
             yield line, dict(zip(self.columns, row, strict=True))
 
 
 def read_csv(path: Path, limit: int = BYTES) -> Csv:
-    """Return a comma-separated table in UTF-8; raises `UsageError` in one line."""
+    """Return a comma-separated table in UTF-8; raises a `UsageError` of one line."""
     text = read_text(path, limit)
     _, head = next(_records(path, text), (0, []))
     return Csv(path, _columns(path, head), text)
@@ -81,7 +81,7 @@ class Columns:
     _table: Any
 
     def numbers(self, name: str) -> npt.NDArray[np.float64]:
-        """Return a column of finite numbers; raises `UsageError` that names column and row."""
+        """Return a column of finite numbers; raises a `UsageError` that names column and row."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -101,7 +101,7 @@ class Columns:
         return found
 
     def texts(self, name: str) -> npt.NDArray[np.str_]:
-        """Return a column of texts; raises `UsageError` that names column and row."""
+        """Return a column of texts; raises a `UsageError` that names column and row."""
         import pyarrow as pa
 
         column = self._whole(name)
@@ -125,9 +125,9 @@ class Columns:
 
 
 def read_columns(path: Path, limit: int = BYTES) -> Columns:
-    """Return the table in a csv or parquet file, by its ending; raises `UsageError` in one line.
+    """Return the table in a csv or parquet file, as its extension says; raises a `UsageError` of one line.
 
-    Numbers of a csv file are text, those of a parquet file have types of numbers.
+    Numbers in a csv file are text; those in a parquet file must have numeric types.
     """
     import pyarrow as pa
 
@@ -142,7 +142,7 @@ def read_columns(path: Path, limit: int = BYTES) -> Columns:
 def read_stream(path: Path, limit: int = STREAM_BYTES) -> Any:
     """Return the table in a file of Arrow's stream format, as the library ``datasets`` writes it.
 
-    It stays on the disk until it is asked for. Raises `UsageError` in one line.
+    Its columns stay on the disk until they are used. Raises a `UsageError` of one line.
     """
     import pyarrow as pa
 
@@ -176,5 +176,5 @@ def _from_parquet(path: Path, limit: int) -> Any:
         names, rows = content.schema_arrow.names, content.metadata.num_rows
         _columns(path, names)
         if not 0 <= rows <= ROWS or rows * len(names) > CELLS:
-            raise UsageError(f"{shown(path)} announces {rows} rows of {len(names)} columns, which is too many.")
+            raise UsageError(f"{shown(path)} declares {rows} rows of {len(names)} columns, which is too many.")
         return content.read(use_threads=False)

@@ -1,4 +1,4 @@
-"""Weights in files: safetensors, and the format of torch without any code in it."""
+"""Reads weights from safetensors files, and from files in torch's format, without running code in them."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ BYTES = 8 * GIB
 
 
 def read_tensors(path: Path, limit: int = BYTES) -> dict[str, torch.Tensor]:
-    """Return the tensors of a safetensors file of at most `limit` bytes, by name; raises `UsageError`."""
+    """Return name -> tensor for a safetensors file of at most `limit` bytes; raises `UsageError`."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
     content = read_bytes(path, limit)
     if len(content) < 8 or int.from_bytes(content[:8], "little") > min(HEAD, len(content) - 8):
-        raise UsageError(f"{shown(path)} is no safetensors file: its head is cut off.")
+        raise UsageError(f"{shown(path)} is not a safetensors file: its header is cut off.")
     try:
         return load(content)
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, OverflowError) as error:
-        raise UsageError(f"{shown(path)} is no safetensors file: {reason(error)}") from None
+        raise UsageError(f"{shown(path)} is not a safetensors file: {reason(error)}") from None
 
 
 def read_torch(path: Path, limit: int = BYTES) -> Any:
-    """Return what a file in torch's own format holds, tensors and plain values; raises `UsageError`."""
+    """Return the tensors and plain values in a file of torch's own format; raises `UsageError`."""
     import torch
 
     content = read_bytes(path, limit)
     try:
         return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except Exception as error:  # torch's reader raises errors of many types on files that are none
+    except Exception as error:  # torch's reader raises errors of many types for other files
         raise UsageError(f"{shown(path)} holds no weights: {reason(error)}") from None

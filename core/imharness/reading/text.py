@@ -1,4 +1,4 @@
-"""Characters and numbers as strangers may write them."""
+"""Which characters and numbers strangers may write."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _LONGEST_NUMBER = 64
 _REFUSED = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _NO_CHARACTERS = "\ufffe\uffff"
-"""Neither is a character, and XML allows neither."""
+"""Two code points that are not characters and that XML forbids."""
 _JOINERS = "\u200c\u200d"
-"""Zero-width characters that words of several languages and signs of several parts need."""
+"""Zero-width characters that words of several languages and composed symbols need."""
 NO_MARKUP: dict[Any, bool] = {"text.parse_math": False, "text.usetex": False, "axes.formatter.use_mathtext": False}
-"""Settings of matplotlib under which a dollar sign in a text is a dollar sign: neither a formula nor TeX is read."""
+"""Settings of matplotlib with which a dollar sign in a text is only a dollar sign, and no formula or TeX is read."""
 
 
 def number(text: str | None, where: str) -> float:
-    """Return a finite number in ASCII, such as ``-1.5e-3``; raises `UsageError` that begins with `where`."""
+    """Return a finite number written in ASCII, such as ``-1.5e-3``; raises a `UsageError` that begins with `where`."""
     wanted = (text or "").strip(" \t")
     if len(wanted) <= _LONGEST_NUMBER and _NUMBER.fullmatch(wanted) and math.isfinite(value := float(wanted)):
         return value
-    raise UsageError(f"{where} is no finite number: {text!r:.60}.")
+    raise UsageError(f"{where} is not a finite number: {text!r:.60}.")
 
 
 def is_plain(text: str) -> bool:
-    """Say whether a text is one line without control, separator or direction characters and without half characters."""
+    """Return whether a text is one line without control, separator or direction characters or half characters."""
     return text.isprintable() or not any(_is_refused(sign) for sign in text)
 
 
 def plain(text: str) -> str:
-    """Return a text as one line: every character that `is_plain` refuses becomes a space, and spaces are joined."""
+    """Return a text as one line: characters that `is_plain` refuses become spaces, and runs of spaces become one."""
     return " ".join("".join(" " if _is_refused(sign) else sign for sign in text).split())
 
 
 def stripped(text: str) -> str:
-    """Return a text of several lines; of what `is_plain` refuses, all but line feeds and tabs become spaces."""
+    """Return a text in which characters that `is_plain` refuses become spaces, except line feeds and tabs."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(" " if _is_refused(sign) and sign not in "\n\t" else sign for sign in text)
 
 
 def reason(error: BaseException) -> str:
-    """Return the message of an error of another library as one line of 300 characters at most."""
+    """Return the message of another library's error as one line of at most 300 characters."""
     return plain(str(error))[:300] or type(error).__name__
 
 

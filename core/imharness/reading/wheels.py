@@ -1,4 +1,4 @@
-"""Wheels and the metadata of packages, before anything of them is unpacked or shown."""
+"""Checks wheels and the metadata of packages before anything of them is unpacked or shown."""
 
 from __future__ import annotations
 
@@ -25,21 +25,42 @@ MEMBERS = 10_000
 UNPACKED = 2 * GIB
 FREE = 64 * MIB
 RATIO = 100
-"""Unpacked bytes for each byte of a wheel, once they are more than `FREE`."""
+"""The most unpacked bytes for each byte of a wheel, if they are more than `FREE`."""
 METADATA = MIB
 WHEEL_NAME = re.compile(
     r"^(?P<name>[A-Za-z0-9_.]+)-(?P<version>[A-Za-z0-9_.!+]+)(-\d[^-/]*)?-[\w.]+-[\w.]+-[\w.]+\.whl$", re.ASCII
 )
-SHOWN = ("Name", "Version", "Summary", "Author", "Author-email", "License", "License-Expression", "Home-page",
-         "Project-URL", "Maintainer", "Maintainer-email", "Requires-Dist")  # fmt: skip
-"""Fields of metadata that the harness reads or shows; each is one line without control characters."""
-_FAILURES = (zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, EOFError, OSError,
-             ValueError, OverflowError)  # fmt: skip
+SHOWN = (
+    "Name",
+    "Version",
+    "Summary",
+    "Author",
+    "Author-email",
+    "License",
+    "License-Expression",
+    "Home-page",
+    "Project-URL",
+    "Maintainer",
+    "Maintainer-email",
+    "Requires-Dist",
+)
+"""The fields of metadata that the harness reads or shows; each must be one line without control characters."""
+_FAILURES = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    ValueError,
+    OverflowError,
+)
 
 
 @dataclass(frozen=True)
 class WheelFacts:
-    """What a wheel says of itself."""
+    """What a wheel states about itself."""
 
     name: str
     version: str
@@ -48,11 +69,10 @@ class WheelFacts:
 
 
 def check_wheel(path: Path) -> WheelFacts:
-    """Return what a wheel says of itself, once it is known that unpacking it is harmless.
+    """Return what a wheel states about itself; raises `UsageError` unless unpacking it is harmless.
 
-    It must be a plain file, and no link. Number, size and compression of its files are bounded. Its names lead nowhere
-    outside, none stands twice, and its metadata are text, stand once, and ask for packages of the index alone. Raises
-    `UsageError`.
+    It must be a plain file and not a link. The number, size and compression of its files are bounded. No name leads
+    outside or occurs twice. There is one file of metadata, which is text and asks only for packages of the index.
     """
     with plain_file(path, BYTES, links=False) as file:
         try:
@@ -61,20 +81,22 @@ def check_wheel(path: Path) -> WheelFacts:
                 _check_sizes(path, members, file.seek(0, 2))
                 _check_names(path, members)
                 for member in members:
-                    content.open(member).close()  # it has the same name in both lists of a wheel
+                    content.open(member).close()  # fails if the two lists of names differ
                 name, version, wanted = _facts(content.read(_metadata(path, members)), shown(path))
         except _FAILURES as error:
-            raise UsageError(f"{shown(path)} is no wheel: {reason(error)}") from None
+            raise UsageError(f"{shown(path)} is not a wheel: {reason(error)}") from None
     return WheelFacts(name, version, wanted, tuple(member.filename for member in members))
 
 
 def _metadata(path: Path, members: Iterable[zipfile.ZipInfo]) -> zipfile.ZipInfo:
-    """Return the file METADATA; raises `UsageError` when Python could take other metadata for those of the package."""
+    """Return the file METADATA; raises `UsageError` if Python could take other metadata for those of the package."""
     tops = {top for member in members for top in PurePosixPath(member.filename).parts[:1]}
     folders = [top for top in tops if top.casefold().endswith((".dist-info", ".egg-info", ".egg"))]
     found = [m for m in members if [m.filename] == [f"{folder}/METADATA" for folder in folders]]
     if len(found) != 1 or not folders[0].endswith(".dist-info") or found[0].file_size > METADATA:
-        raise UsageError(f"{shown(path)} must hold one folder .dist-info, with a file METADATA of 1 MiB at most.")
+        raise UsageError(
+            f"{shown(path)} must hold exactly one folder .dist-info, with a file METADATA of at most 1 MiB."
+        )
     return found[0]
 
 
@@ -84,7 +106,9 @@ def _check_sizes(path: Path, members: Iterable[zipfile.ZipInfo], packed: int) ->
     if len(sizes) > MEMBERS:
         raise UsageError(f"{shown(path)} holds {len(sizes)} files; at most {MEMBERS} are unpacked.")
     if sum(sizes) > room:
-        raise UsageError(f"{shown(path)} would unpack to {sum(sizes)} bytes; at most {room} are, of {packed} packed.")
+        raise UsageError(
+            f"{shown(path)} would unpack to {sum(sizes)} bytes; at most {room} are allowed for {packed} packed ones."
+        )
 
 
 def _check_names(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
@@ -93,18 +117,18 @@ def _check_names(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
         name, kind = member.filename, stat.S_IFMT(member.external_attr >> 16)
         parts = PurePosixPath(name).parts
         if not is_plain(name) or "\\" in name or name.startswith("/") or ".." in parts or len(name) > 300:
-            raise UsageError(f"{shown(path)} holds a file with the name {name!r:.100}.")
+            raise UsageError(f"{shown(path)} holds a file with the name {name!r:.100}, which leads outside.")
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise UsageError(f"{shown(path)} holds {name}, which is a link or no plain file.")
+            raise UsageError(f"{shown(path)} holds {name}, which is not a plain file.")
         if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise UsageError(f"{shown(path)} holds {name}, which is encrypted or compressed in an unknown way.")
         if name.casefold().rstrip("/") in seen:
-            raise UsageError(f"{shown(path)} holds {name} twice, or in capital and small letters.")
+            raise UsageError(f"{shown(path)} holds {name} twice, perhaps in capital and small letters.")
         seen.add(name.casefold().rstrip("/"))
 
 
 def check_unpacked(folder: Path) -> None:
-    """Raise `UsageError` unless a folder of unpacked packages holds plain files alone, and their metadata are text."""
+    """Raise `UsageError` unless a folder of unpacked packages holds only plain files, and their metadata are text."""
     total = 0
     other = next(folder.glob("*.egg-info"), None) or next(folder.glob("EGG-INFO"), None)
     if other is not None:
@@ -114,7 +138,7 @@ def check_unpacked(folder: Path) -> None:
         inside = path.relative_to(folder)
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
             raise UsageError(
-                f"the package holds {str(inside)!r:.100}, a link or no plain file; a package is plain files"
+                f"the package holds {str(inside)!r:.100}, which is not a plain file; a package holds only plain files"
             )
         total += found.st_size
         if total > UNPACKED:
@@ -126,7 +150,7 @@ def check_unpacked(folder: Path) -> None:
 def _facts(content: bytes, where: str) -> tuple[str, str, tuple[Requirement, ...]]:
     """Return name, version and requirements.
 
-    Raises `UsageError` unless the metadata are text, each shown field is one line, and requirements are names.
+    Raises `UsageError` unless the metadata are text, each shown field is one line, and requirements are valid.
     """
     try:
         text = content.decode("utf-8")
@@ -140,6 +164,6 @@ def _facts(content: bytes, where: str) -> tuple[str, str, tuple[Requirement, ...
             if not is_plain(str(value)):
                 raise UsageError(f"{where}: METADATA has {field} {str(value)!r:.100}, which is not one line of text.")
     if not head["Name"] or not head["Version"]:
-        raise UsageError(f"{where}: METADATA names no package.")
+        raise UsageError(f"{where}: METADATA lacks the name or the version of the package.")
     wanted = tuple(requirement_of(str(text), where) for text in head.get_all("Requires-Dist", []))
     return str(head["Name"]), str(head["Version"]), wanted

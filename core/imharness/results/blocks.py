@@ -15,7 +15,7 @@ Names = npt.NDArray[np.object_]
 
 
 class Lazy(Sequence[Array]):
-    """Arrays that are made whenever one is asked for, so that they need not lie in memory together."""
+    """Arrays that are made each time one is asked for, so that they need not be in memory together."""
 
     def __init__(self, size: int, make: Callable[[int], Array]) -> None:
         self._size, self._make = size, make
@@ -36,9 +36,9 @@ class Lazy(Sequence[Array]):
 class Blocks:
     """Scores of entries on units (images, choices, rows), condition by condition.
 
-    `entries` are sorted, `conditions` by their facets. ``units[c]`` are the names of the units that any entry has in
-    condition c, sorted, and ``about[fact][c]`` a fact of each. ``values[measure][c]`` has shape ``(entries, units)``,
-    NaN where an entry has no number.
+    `entries` are sorted, and `conditions` are sorted by their facets. ``units[c]`` are the sorted names of the units
+    that any entry has in condition c, and ``about[fact][c]`` is a fact about each. ``values[measure][c]`` has shape
+    ``(entries, units)`` and is NaN where an entry has no number.
     """
 
     entries: tuple[str, ...]
@@ -50,7 +50,7 @@ class Blocks:
     def of(self, measure: str, entry: str, conditions: Sequence[int] | None = None) -> Array:
         """Return the numbers of an entry, condition after condition, in the order of the units; NaN is left out.
 
-        `conditions`: positions among the conditions, in the order wanted; all in their order by default.
+        `conditions` are positions among the conditions, in the order wanted; by default all of them in their order.
         """
         chosen = range(len(self.conditions)) if conditions is None else conditions
         parts = [self.values[measure][c][self.entries.index(entry)] for c in chosen]
@@ -64,7 +64,7 @@ class Blocks:
     def once_by(
         self, cluster: str, measure: str, entry: str, conditions: Sequence[int] | None = None
     ) -> tuple[npt.NDArray[np.float64], Names]:
-        """Return `once`, and the cluster of each of these units as `clusters` names it."""
+        """Return what `once` returns, and the cluster of each of these units as `clusters` names it."""
         chosen = range(len(self.conditions)) if conditions is None else conditions
         row, empty = self.entries.index(entry), np.zeros(0, object)
         found = np.concatenate([np.zeros(0), *(self.values[measure][c][row].astype(np.float64) for c in chosen)])
@@ -75,7 +75,7 @@ class Blocks:
         return np.asarray(np.bincount(place, found[kept]) / np.bincount(place)), groups[kept][first]
 
     def clusters(self, fact: str, condition: int) -> Names:
-        """Return the cluster of each unit of a condition: what a fact says, or the unit's name where it says nothing.
+        """Return the cluster of each unit of a condition: the value of a fact, or the unit's name if there is none.
 
         Without a fact (""), every unit is a cluster of its own.
         """
@@ -93,7 +93,7 @@ class Blocks:
         return [c for c, own in enumerate(self.conditions) if all(own[name] == value for name, value in facets.items())]
 
     def part(self, conditions: Sequence[int]) -> Blocks:
-        """Return some of the conditions, with the entries that have a number there."""
+        """Return only the given conditions, with the entries that have a number there."""
         some = np.zeros(len(self.entries), dtype=bool)
         for c, blocks in itertools.product(conditions, self.values.values()):
             some |= ~np.isnan(blocks[c]).all(axis=1)
@@ -107,7 +107,7 @@ class Blocks:
         )
 
     def split(self, fact: str, facet: str) -> Blocks:
-        """Return blocks in which a fact of the units tells conditions apart, as one more facet."""
+        """Return blocks in which each condition is split by a fact of its units, which becomes one more facet."""
         found = [
             (c, value, np.flatnonzero(self.about[fact][c] == value))
             for c in range(len(self.conditions))

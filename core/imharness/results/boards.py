@@ -17,7 +17,7 @@ from imharness.results.tables import Table
 
 
 class Board(RunFacts):
-    """Everything the site shows of one track."""
+    """Everything that the site shows of one track."""
 
     cells_done: int
     cells_failed: int
@@ -30,12 +30,12 @@ class Board(RunFacts):
     charts: tuple[Chart, ...] = ()
     examples: tuple[Example, ...] = ()
     stale: str = ""
-    """Why the tables are not of today's code or results, where they could not be made again."""
+    """Why the tables do not match the present code or results, if they could not be made again."""
     sources: str
-    """Digest of the records the tables were made from."""
+    """The digest of the records that the tables were made from."""
     scored_by: Mapping[str, str] = Field(default_factory=dict)
-    """Distributions whose code made the tables, with their versions."""
+    """The distributions whose code made the tables, with their versions."""
     decided: Decided | None = None
-    """The decisions that the tables know of; None where nothing was ever decided."""
+    """The decisions that the tables take into account, or None if nothing was ever decided."""
     numbers: StoredFile | None = None
     """The scores of the comparisons: one float32 array ``(entries, total)`` per comparison."""

@@ -16,7 +16,7 @@ class Series(BaseModel, frozen=True, extra="forbid"):
 
 
 class Chart(BaseModel, frozen=True, extra="forbid"):
-    """A picture: of two columns of a table (scatter), one column with intervals (dots), or its own lines (curves)."""
+    """A picture of two columns of a table (scatter), of one column with intervals (dots), or of lines (curves)."""
 
     id: str
     title: str
@@ -27,7 +27,7 @@ class Chart(BaseModel, frozen=True, extra="forbid"):
     y: str = ""
     log: bool = False
     front: bool = False
-    """Join the points that no other beats in both, where both columns say which direction is better."""
+    """Whether to join the points that no other beats in both columns; both must say which direction is better."""
     x_label: str = ""
     y_label: str = ""
     series: tuple[Series, ...] = ()

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 
 class Condition(BaseModel, frozen=True, extra="forbid"):
-    """One setting in which all entries were measured on the same units. `units`: position among the unit sets."""
+    """A setting in which all entries were measured on the same units. `units` is a position among the unit sets."""
 
     facets: Mapping[str, str]
     units: int
@@ -19,9 +19,9 @@ class Condition(BaseModel, frozen=True, extra="forbid"):
 class Comparison(BaseModel, frozen=True, extra="forbid"):
     """Scores of several entries on the same units (images, choices, rows), condition by condition.
 
-    The numbers lie in the store as float32 ``(entries, total)``, the conditions of an entry one after the other.
-    `tests` is the number of comparisons that p-values are corrected for: the pool, frozen with the board. `tail` and
-    `reach` make the intervals of all pairs simultaneous (`imharness.statistics.differences.Told`), frozen as well.
+    The store holds the numbers as float32 ``(entries, total)``, the conditions of an entry one after the other. `tests`
+    is the number of comparisons that p-values are corrected for. `tail` and `reach` make the intervals of all pairs
+    simultaneous (see `imharness.statistics.differences`). All three are fixed when the board is made.
     """
 
     id: str
@@ -33,30 +33,30 @@ class Comparison(BaseModel, frozen=True, extra="forbid"):
     decimals: int = 3
     unit: str = "image"
     cluster_unit: str = ""
-    """What units come from, such as "photograph"; tests then see each of these once."""
+    """What units come from, such as "photograph"; tests then count each of these once."""
     entries: tuple[str, ...]
     families: Mapping[str, str] = Field(default_factory=dict)
     conditions: tuple[Condition, ...]
     unit_sets: tuple[tuple[str, ...], ...]
     clusters: tuple[tuple[str, ...], ...] = ()
-    """For each unit set the cluster of each unit; empty where units are independent."""
+    """For each unit set, the cluster of each unit; empty if units are independent."""
     tests: int
     alpha: float
     table: str = ""
     column: str = ""
-    """Where its ranking stands: the best of that column, and those not told from it, are marked."""
+    """The column of `table` that ranks by these scores: its best entry, and those not told from it, are marked."""
     over: tuple[str, ...] = ()
-    """Facets over which the worst of each unit counts; over the others its mean does."""
+    """The facets over which the worst of each unit counts; over the other facets its mean counts."""
     balanced: str = ""
-    """A facet whose values weigh the same however many units they have."""
+    """A facet whose values all weigh the same, however many units they have, or ""."""
     incomplete: tuple[str, ...] = ()
-    """Entries that lack something, and are told from none."""
+    """The entries that lack something, and therefore are told from no other entry."""
     tail: float | None = None
-    """The two-sided level of each interval at which those of all pairs cover at once; None before it is known."""
+    """The two-sided level of each interval at which the intervals of all pairs hold at once; None until it is known."""
     reach: float = 0.0
-    """The largest difference of two entries on one unit."""
+    """The largest difference between two entries on one unit."""
 
     def starts(self) -> list[int]:
-        """Return where each condition begins, and the total."""
+        """Return the position at which each condition begins, and the total number at the end."""
         sizes = [len(self.unit_sets[condition.units]) for condition in self.conditions]
         return list(itertools.accumulate(sizes, initial=0))

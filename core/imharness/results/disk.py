@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and folders that one process at a time changes. Imports no torch."""
+"""Files that are written completely or not at all, and folders that one process at a time changes. Imports no torch."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from pathlib import Path, PurePosixPath
 from imharness.errors import StoreError
 
 UNFINISHED = ".unfinished"
-"""The folder of what is being written; a process that is killed leaves its part there."""
+"""The folder of files that are being written; a process that is killed leaves its files there."""
 OLD_S = 3600.0
-"""What lies there longer than this is nobody's any more, s."""
+"""The age, in seconds, at which a file there is no longer anybody's and may be removed."""
 WAIT_S = 600.0
-"""How long a process waits for another one that changes the same folder, s."""
+"""Seconds for which a process waits for another one that changes the same folder."""
 FLUSHED_AT_ONCE = 16
 ATTEMPTS = 100
 _held: set[Path] = set()
 
 
 def below(root: Path, name: str) -> Path:
-    """Return the path of a file that is named relative to `root`; raises `StoreError` for a name that leads elsewhere.
+    """Return the path of a file that is named relative to `root`; raises `StoreError` for a name that leads outside.
 
-    Names of files stand in files, which may come from others.
+    The names are checked because they are read from files that may come from others.
     """
     if "\0" in name or PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-        raise StoreError(f"{name!r:.200} is no name of a file in {root}: it leads outside")
+        raise StoreError(f"{name!r:.200} is not the name of a file in {root}: it leads outside")
     return root / name
 
 
 def write_whole(root: Path, name: str, content: bytes, *, flushed: bool = True) -> None:
-    """Write a file below `root`: elsewhere first, flushed to the disk where wanted, then renamed.
+    """Write a file below `root`: first under another name, flushed to the disk if `flushed`, and then rename it.
 
-    Raises `StoreError`, and leaves nothing then. Several processes and machines may write one file at once.
+    Raises `StoreError` and then leaves nothing behind. Several processes and machines may write one file at once.
     """
     path = below(root, name)
     try:
@@ -73,7 +73,7 @@ def _into_place(temporary: Path, path: Path) -> None:
 def _aside(root: Path) -> tuple[Path, int]:
     """Return a new, open file among the unfinished ones.
 
-    Their folder is made where there is none: a process that begins may remove it while it is empty.
+    Their folder is made again if it is missing, because a process that starts may remove it while it is empty.
     """
     path = root / UNFINISHED / secrets.token_hex(8)
     for _ in range(ATTEMPTS):
@@ -81,13 +81,14 @@ def _aside(root: Path) -> tuple[Path, int]:
             return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with suppress(FileExistsError, FileNotFoundError):
             path.parent.mkdir(parents=True)
-    raise OSError(errno.EAGAIN, f"{path.parent} is no folder, or is removed all the time")
+    raise OSError(errno.EAGAIN, f"{path.parent} is not a folder, or is removed again and again")
 
 
 def remove_if(root: Path, name: str, unwanted: Callable[[bytes], bool]) -> None:
-    """Remove a file below `root` whose content is unwanted; one that replaces it meanwhile stays.
+    """Remove a file below `root` if its content is unwanted; a file that replaces it meanwhile stays.
 
-    A file is set aside before its content counts, so that nobody can write what is then removed. Raises `StoreError`.
+    The file is moved aside before its content decides, so that nothing written later can be removed. Raises
+    `StoreError`.
     """
     path = below(root, name)
     with suppress(FileNotFoundError):
@@ -119,14 +120,14 @@ def _put_back(aside: Path, path: Path) -> None:
 
 
 def flush_soon(paths: Iterable[Path]) -> list[Future[None]]:
-    """Begin to put files on the disk, several at once: one wait serves them; see `settle`."""
+    """Start to flush files to the disk, several at once, so that one wait serves them all; see `settle`."""
     return [_flushers().submit(_flush, path) for path in paths]
 
 
 def settle(flushes: deque[Future[None]], behind: int = 0) -> None:
-    """Drop flushes that have ended, the oldest first, and wait while more than `behind` go on.
+    """Drop flushes that have ended, the oldest first, and wait while more than `behind` are going on.
 
-    Raises `StoreError` where files could not be put on the disk, of all that were dropped once.
+    If files could not be written to the disk, raises one `StoreError`, however many of the dropped flushes failed.
     """
     failed: BaseException | None = None
     while flushes and (len(flushes) > behind or flushes[0].done()):
@@ -140,7 +141,7 @@ def _flushers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(FLUSHED_AT_ONCE, "flush")
 
 
-os.register_at_fork(after_in_child=_flushers.cache_clear)  # a fork has no threads but one
+os.register_at_fork(after_in_child=_flushers.cache_clear)  # only one thread survives a fork
 
 
 def _flush(path: Path) -> None:
@@ -150,7 +151,7 @@ def _flush(path: Path) -> None:
             os.fsync(opened)
         finally:
             os.close(opened)
-    except FileNotFoundError:  # it was replaced or removed since
+    except FileNotFoundError:  # it has been replaced or removed since
         pass
     except OSError as error:
         raise StoreError(f"cannot write {path.parent}: {error.strerror}; what was finished before is kept") from None
@@ -158,7 +159,7 @@ def _flush(path: Path) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raise `StoreError` where the file system fails; a file that is not there raises `FileNotFoundError`."""
+    """Raise `StoreError` if the file system fails inside the block, and `FileNotFoundError` if a file is missing."""
     try:
         yield
     except FileNotFoundError:
@@ -171,14 +172,14 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def prepare(root: Path) -> None:
-    """Create a folder, check that it can be written, and remove remains; raises `OSError`."""
+    """Create a folder, check that it can be written, and remove old unfinished files; raises `OSError`."""
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=root):
         remove_remains(root)
 
 
 def remove_remains(root: Path) -> None:
-    """Remove what processes that were killed more than an hour ago left unfinished; what cannot be removed stays."""
+    """Remove files that processes killed more than an hour ago left unfinished, as far as they can be removed."""
     place = root / UNFINISHED
     with suppress(OSError):
         for path in list(place.iterdir()):
@@ -189,14 +190,12 @@ def remove_remains(root: Path) -> None:
 
 
 @contextmanager
-def alone(
-    root: Path, wait_s: float | None = None, waiting: Callable[[], object] = lambda: None
-) -> Iterator[None]:  # fmt: skip
-    """Let one process at a time change what several would overwrite; the others wait.
+def alone(root: Path, wait_s: float | None = None, waiting: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Let one process at a time change files that several would overwrite; the others wait.
 
-    A process may enter again what it holds. Where the folder cannot be written, or its file system has no locks,
-    nobody waits. Raises `StoreError` when another process holds it for `wait_s`, seconds, `WAIT_S` by default.
-    `waiting` is called once when somebody else holds it. A process that ends holds nothing any more.
+    A process may enter a folder again that it holds. If the folder cannot be written, or its file system has no locks,
+    nobody waits. Raises `StoreError` if another process holds it for `wait_s` seconds, by default `WAIT_S`. `waiting`
+    is called once if another process holds it. The lock of a process ends with it.
     """
     place = root.resolve()
     if place in _held:
@@ -216,9 +215,9 @@ def alone(
 
 @contextmanager
 def one_at_a_time(root: Path, name: str, otherwise: str) -> Iterator[None]:
-    """Let one at a time do something in a folder; raises `StoreError` with a line of its own for a second one.
+    """Let one process at a time do something in a folder; raises `StoreError(otherwise)` in a second one.
 
-    Where the folder cannot be written, or its file system has no locks, nobody is refused.
+    If the folder cannot be written, or its file system has no locks, nobody is refused.
     """
     descriptor = _locked(below(root, name), 0.0, otherwise)
     try:

@@ -1,4 +1,4 @@
-"""What readers want to know of a component that took part. Imports no torch."""
+"""What readers want to know about a component that took part. Imports no torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Parameter(BaseModel, frozen=True, extra="forbid"):
 
 
 class Standing(BaseModel, frozen=True, extra="forbid"):
-    """A decision about an entry: when, what, why, and the submission it came with."""
+    """A decision about an entry: when it was made, what it is, why, and the submission of the entry."""
 
     date: str
     decision: str
@@ -27,14 +27,14 @@ class Standing(BaseModel, frozen=True, extra="forbid"):
 
 
 class Decided(BaseModel, frozen=True, extra="forbid"):
-    """How many decisions about entries were made, and the seal of the last: none before it can be changed any more."""
+    """How many decisions about entries were made, and the seal of the last, which fixes all decisions before it."""
 
     count: int
     seal: str
 
 
 class Entry(BaseModel, frozen=True, extra="forbid"):
-    """Everything readers want to know of a component that took part."""
+    """Everything that readers want to know about a component that took part."""
 
     kind: str
     id: str
@@ -54,5 +54,5 @@ class Entry(BaseModel, frozen=True, extra="forbid"):
     cells: int = 0
     seconds: float = 0.0
     isolation: str = ""
-    """What kept its code apart while it was measured."""
+    """What isolated its code while it was measured."""
     standing: tuple[Standing, ...] = ()

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 
 class Panel(BaseModel, frozen=True, extra="forbid"):
-    """An image of the gallery: where it lies in the store, and what is written under it."""
+    """An image of the gallery: where the store holds it, and the text under it."""
 
     label: str
     task: str
@@ -18,7 +18,7 @@ class Panel(BaseModel, frozen=True, extra="forbid"):
 
 
 class Example(BaseModel, frozen=True, extra="forbid"):
-    """Images that belong together, as original, attacked and defended; the first is what the others differ from."""
+    """Images that belong together, such as original, attacked and defended; the others are compared with the first."""
 
     entry: str
     title: str

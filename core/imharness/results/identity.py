@@ -1,4 +1,4 @@
-"""What makes two results the same result: canonical JSON, digests, component references."""
+"""What makes two results the same: canonical JSON, digests, references to components."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 LOCAL = "local"
-"""The owner of objects of a notebook or script: `imharness.defense` and the like. No published table has them."""
+"""The owner of objects that a notebook or script makes, as by `imharness.defense`; no published table has them."""
 LEFT_HERE = "an object of a notebook or script, which nobody else can run"
-"""Why tables that are made for others leave such an object out."""
+"""Why tables for others leave such an object out."""
 
 
 def canonical_json(value: object) -> str:
-    """Return `value` as JSON with sorted keys, no spaces and no NaN: equal values, equal text."""
+    """Return `value` as JSON with sorted keys, no spaces and no NaN, so that equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def canonical_object(members: Mapping[str, str]) -> str:
-    """Return the canonical JSON of an object; `members`: by name the canonical JSON of each value."""
+    """Return the canonical JSON of an object; `members` is name -> the canonical JSON of the value."""
     return f"{{{','.join(f'{canonical_json(name)}:{text}' for name, text in sorted(members.items()))}}}"
 
 
@@ -32,7 +32,7 @@ def digest(value: object) -> str:
 
 
 class ComponentRef(BaseModel):
-    """A component by name: enough to build it again, and its part in the identity of a result."""
+    """A component as data: enough to build it again, and its part in the identity of a result."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -42,10 +42,10 @@ class ComponentRef(BaseModel):
     label: str
     parameters: Mapping[str, Any]
     content: str = ""
-    """Digest of files that the parameters only point to."""
+    """The digest of the files that the parameters only point to."""
 
     def identity(self) -> dict[str, Any]:
-        """Return what a result depends on: the label is left out, it follows from the rest."""
+        """Return what a result depends on; the label is left out, because it follows from the rest."""
         return self.model_dump(exclude={"label"} if self.content else {"label", "content"})
 
 

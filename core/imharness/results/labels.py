@@ -1,6 +1,6 @@
-"""Labels of components, ``owner/method[field=value]``: made here, and taken apart here.
+"""Makes labels of components, ``owner/method[field=value]``, and splits them into parts.
 
-A *name* is what a person writes for components: a label, an id, a method without its owner, ``id[*]``, or
+A *name* is what a person writes to mean components: a label, an id, a method without its owner, ``id[*]``, or
 ``method:address``.
 """
 
@@ -16,30 +16,30 @@ from typing import Any
 from imharness.errors import UsageError
 
 ID = r"[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9._-]*"
-"""The regular expression of an id: ``owner/method``."""
+"""The regular expression of an id, ``owner/method``."""
 LABEL = re.compile(rf"{ID}(?:\[[^\[\]]*\])?")
-"""An id with the settings that it may have, inside any text."""
+"""Finds an id, with its settings if it has some, inside any text."""
 _NAME = re.compile(r"^(?P<id>[^\[\]:]+)(\[(?P<settings>.*)\]|:(?P<address>(?s:.+)))?$")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _COMMA = re.compile(r",(?![^(\[]*[)\]])")
-"""A comma that is not inside brackets."""
+"""Finds a comma that is not inside brackets."""
 KEPT = 4096
-"""Labels whose parts are remembered."""
+"""The number of labels whose parts are cached."""
 
 
 def label_of(id: str, parameters: Mapping[str, Any]) -> str:
-    """Return ``owner/method[a=1,b=2]``; `parameters` holds the non-default ones only."""
+    """Return ``owner/method[a=1,b=2]``; `parameters` are those that differ from their defaults."""
     return with_settings(id, [_setting(name, value) for name, value in parameters.items()])
 
 
 def label_with(label: str, **further: object) -> str:
-    """Return a label with further settings behind those that it has."""
+    """Return a label with further settings after those that it has."""
     added = [_setting(name, value) for name, value in further.items()]
     return with_settings(id_of(label), [*settings_in(label), *added])
 
 
 def with_settings(id: str, settings: Sequence[str]) -> str:
-    """Return an id with settings such as ``size=64`` in brackets, and without brackets where there are none."""
+    """Return an id with settings such as ``size=64`` in brackets, or without brackets if there are none."""
     return f"{id}[{','.join(settings)}]" if settings else id
 
 
@@ -48,7 +48,7 @@ def _setting(name: str, value: object) -> str:
 
 
 def id_of(name: str) -> str:
-    """Return what stands before the settings or the address: an id, or a method without its owner."""
+    """Return the part before the settings or the address: an id, or a method without its owner."""
     return name.partition("[")[0].partition(":")[0]
 
 
@@ -58,7 +58,7 @@ def method_of(id: str) -> str:
 
 
 def settings_in(label: str) -> list[str]:
-    """Return the settings in brackets in their order, such as ``size=64``; also of several labels in one text."""
+    """Return the settings in brackets, such as ``size=64``, in their order; the text may hold several labels."""
     return [part.strip() for found in _BRACKETS.findall(label) for part in _COMMA.split(found) if part.strip()]
 
 
@@ -78,7 +78,7 @@ def without_settings(label: str) -> str:
 
 @dataclass(frozen=True)
 class Name:
-    """A name in its parts. `id` may lack its owner; `settings` is the text in brackets, None where there are none."""
+    """The parts of a name. `id` may lack its owner; `settings` is the text in brackets, or None without brackets."""
 
     id: str
     settings: str | None
@@ -86,15 +86,15 @@ class Name:
 
 
 def read_name(name: str) -> Name | None:
-    """Return the parts of a name, None where it cannot be one."""
+    """Return the parts of a name, or None if the text cannot be one."""
     match = _NAME.match(name)
     return Name(match["id"], match["settings"], match["address"]) if match else None
 
 
 def read_settings(text: str, of: str) -> dict[str, Any]:
-    """Return the settings that stand in the brackets of a name: Python's literals as values, else text.
+    """Return the settings in the brackets of a name by field; values are Python literals or else text.
 
-    Raises `UsageError` where one has no ``=``; `of`: the id, for the message.
+    Raises `UsageError` for a setting without ``=``; `of` is the id, for the message.
     """
     found: dict[str, Any] = {}
     for part in filter(None, _COMMA.split(text)):

@@ -23,27 +23,27 @@ from imharness.results.tasks import TaskRecord
 
 T = TypeVar("T")
 MEMORY = "300MB"
-"""What the database may hold in memory; rows that become arrays are not counted."""
+"""The most that the database may hold in memory; rows that become arrays do not count."""
 AT_ONCE = 2**17
-"""Rows that are looked at together."""
+"""The number of rows in a batch."""
 
 
 class ResultQuery:
-    """The `Query` that tracks make their tables with.
+    """The `Query` from which tracks make their tables.
 
-    Joins are carried out as they are written, rows of the first table streaming past the others in their order; what
-    the database would choose itself holds as many rows in memory as a step has. One thread adds numbers up, so that
-    sums are the same each time.
+    Joins are carried out as they are written: the rows of the first table stream past the other tables. The order that
+    the database would choose itself may hold all rows of a step in memory. One thread does all sums, so that they are
+    the same each time.
 
-    `components`: one mapping of facts for each component that took part, for the view ``components``. What does not
-    fit into `MEMORY` goes to a temporary folder, which is removed with the query. Rows that others pack while they are
-    read are read again where they lie then.
+    `components` has one mapping of facts for each component that took part, for the view ``components``. Whatever does
+    not fit into `MEMORY` goes to a temporary folder, which is removed with the query. If another process packs rows
+    while they are read, they are read again at their new place.
     """
 
     def __init__(
         self, store: Store, records: Iterable[TaskRecord], components: Sequence[Mapping[str, object]] = ()
     ) -> None:
-        import duckdb  # here, as plans need no tables
+        import duckdb  # loaded here because plans need no tables
 
         folder = tempfile.mkdtemp(prefix="imharness-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
@@ -73,7 +73,7 @@ class ResultQuery:
         return pa.table({}) if found is None else found.to_arrow_table()
 
     def _steady(self, work: Callable[[], T]) -> T:
-        """Return what work returns; raises `StoreError`, of rows that are gone and not elsewhere `DamagedError`."""
+        """Return what `work` returns; raises `DamagedError` if rows are gone, `StoreError` if they cannot be read."""
         while True:
             try:
                 if self._viewed is not self._places:
@@ -86,7 +86,7 @@ class ResultQuery:
                         raise DamagedError(f"{gone[0]} is missing; it will be computed again") from None
                     raise StoreError(f"rows cannot be read: {error}") from error
             except self._duckdb.OutOfMemoryException as error:
-                raise StoreError(f"tables lack room in {tempfile.gettempdir()}; set TMPDIR to a larger disk") from error
+                raise StoreError(f"no room for tables in {tempfile.gettempdir()}; set TMPDIR elsewhere") from error
 
     def _view(self) -> None:
         for step in sorted(self.steps):
@@ -112,6 +112,6 @@ def _table(rows: Sequence[Mapping[str, object]]) -> pa.Table:
 
 
 def _facts(record: TaskRecord) -> dict[str, object]:
-    """Return a task as one flat row: roles, options and facts; role ``metric`` becomes column ``metric``."""
+    """Return a task as one flat row of roles, options and facts; the role ``metric`` becomes the column ``metric``."""
     roles = {role.replace(".", "_"): ref.label for role, ref in record.spec.components.items()}
     return {"task": record.key, **roles, **record.spec.options, **record.facts}

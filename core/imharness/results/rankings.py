@@ -1,4 +1,4 @@
-"""Who wins, as data: what a ranking says beside the numbers of its table. Imports no torch."""
+"""Who wins, as data: what a ranking states in addition to the numbers of its table. Imports no torch."""
 
 from __future__ import annotations
 
@@ -8,34 +8,35 @@ from pydantic import BaseModel
 
 
 class Place(BaseModel, frozen=True, extra="forbid"):
-    """What a ranking says of an entry beside its numbers, which are in the ranking's table."""
+    """What a ranking states about an entry in addition to its numbers, which are in the ranking's table."""
 
     control: str = ""
-    """Why it is a control, which is never crowned: "random weights"."""
+    """What control it is, such as "random weights", or "" for an entry; a control never wins."""
     complete: bool
-    """Whether it has a number for every unit under every setting; its rank is among complete ones, matched."""
+    """Whether it has a number for every unit in every setting; it is ranked among complete entries, on equal units."""
     passes: bool | None
-    """Whether it keeps enough utility; None where that is not known."""
+    """Whether it keeps enough utility; None if that is not known."""
     front: bool
-    """Whether no other entry protects better without costing more."""
+    """Whether every entry that protects better also costs more."""
     broken_by: Mapping[str, float]
-    """Attack -> share of the units on which it was the worst one; the largest first."""
+    """Attack -> share of the units on which it was the worst attack, largest share first."""
     needed: int | None = None
-    """How many units, or clusters, the difference to the first place needs to be told."""
+    """How many units, or clusters, would be needed to tell the entry from the first place."""
     flags: tuple[str, ...] = ()
-    """Why its protection is an upper bound only."""
+    """The reasons why its protection is only an upper bound."""
 
 
 class Ranking(BaseModel, frozen=True, extra="forbid"):
-    """Who wins by the worst case, and how sure that is. The numbers are those of the columns of `table`.
+    """Who wins by the worst case, and how certain that is. The numbers are in the columns of `table`.
 
-    `table` has the columns ``rank`` (its interval is that of the rank), ``worst``, ``unaware``, ``aware``, ``behind``
-    (of the first place, simultaneous interval), ``utility`` and ``coverage``. `comparison` has the scores by setting:
-    the worst is taken over the facets `over` for each unit, then the mean over the others. `attack` and `attacker` are
-    the facets that name the attack and what it knows; `unaware` is the attacker that does not know the defense. An
-    entry passes where its utility is not worse than `gate`, the undefended entry's less `share` of it. `claim` is the
-    headline: what the winner does, or why there is no winner. `balanced`: facet whose values weigh the same, or "".
-    `all_controls`: the winner has to be told from controls that do not pass, too.
+    `table` has the columns ``rank`` (with an interval of the rank), ``worst``, ``unaware``, ``aware``, ``behind`` (the
+    distance to the first place, with a simultaneous interval), ``utility`` and ``coverage``. `comparison` has the
+    scores by setting: for each unit the worst is taken over the facets `over`, then the mean over the other facets.
+    `attack` and `attacker` are the facets that name the attack and what the attacker knows; `unaware` is the attacker
+    who does not know the defense. An entry passes if its utility is not worse than `gate`, which is the utility of the
+    undefended entry less `share` of it. `claim` is the headline: what the winner does, or why there is no winner.
+    `balanced` is the facet whose values weigh the same, or "". `all_controls` says that the winner has to be told from
+    controls that do not pass, too.
     """
 
     table: str
@@ -53,4 +54,4 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     winner: str
     claim: str
     proxies: tuple[str, ...] = ()
-    """What stands in for human judgement, real data or trained networks; part of the headline."""
+    """What stands in for human judgement, real data or trained networks; it is part of the headline."""

@@ -1,4 +1,4 @@
-"""What a track hands over of its results: tables, rankings, pictures, and the scores that are compared pairwise."""
+"""What a track reports of its results: tables, rankings, charts, images, and the scores that are compared pairwise."""
 
 from __future__ import annotations
 
@@ -25,19 +25,18 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class PairedScores:
-    """Scores of entries on the same units, condition by condition; what a track hands over for pairwise tests.
+    """Scores of entries on the same units, condition by condition, for pairwise tests.
 
-    `values`: one float32 array ``(entries, units)`` per condition, NaN where there is no finite number.
-    `clusters`: for each condition the cluster of each unit, empty where units are independent; clusters of one name are
-    one, whatever the condition. `cluster_unit`: what a cluster is ("photograph"). `over`: facets over which the worst
-    of each unit counts; of the others its mean. `balanced`: a facet whose values weigh the same. `incomplete`: entries
-    that are told from none, as they lack something.
+    `values` has one float32 array ``(entries, units)`` per condition, NaN where there is no finite number. `clusters`
+    has, for each condition, the cluster of each unit; it is empty if units are independent. Clusters with the same name
+    are the same in all conditions. `cluster_unit` says what a cluster is, such as "photograph". For `over`, `balanced`
+    and `incomplete` see `Comparison`.
     """
 
     id: str
     title: str
     about: str
-    """What winning means: "lower D"."""
+    """What winning means, such as "lower D"."""
     entry: str
     measure: str
     description: str
@@ -71,13 +70,13 @@ class PairedScores:
             object.__setattr__(self, name, found)
 
     def stored(self) -> tuple[Comparison, Floats]:
-        """Return the comparison as data, and its numbers ``(entries, total)``."""
+        """Return the comparison as data, and its numbers, float32 ``(entries, total)``."""
         facts = {"tail": self.told.tail, "reach": self.told.reach}
         return self._described.model_copy(update=facts), self.numbers
 
     @cached_property
     def told(self) -> Differences:
-        """All entries against each other, in the order of `entries`."""
+        """The differences of all pairs of entries, in the order of `entries`."""
         return told_of(self._described, self.numbers)
 
     @cached_property
@@ -85,25 +84,39 @@ class PairedScores:
         named = list(zip(self.units, self.clusters or [()] * len(self.units), strict=True))
         sets = {own: place for place, own in enumerate(dict.fromkeys(named))}
         return Comparison(
-            id=self.id, title=self.title, entry=self.entry, measure=self.measure, description=self.description,
-            better=self.better, decimals=self.decimals, unit=self.unit, cluster_unit=self.cluster_unit,
-            entries=self.entries, tests=self.rates.comparisons, alpha=ALPHA, table=self.table, column=self.column,
+            id=self.id,
+            title=self.title,
+            entry=self.entry,
+            measure=self.measure,
+            description=self.description,
+            better=self.better,
+            decimals=self.decimals,
+            unit=self.unit,
+            cluster_unit=self.cluster_unit,
+            entries=self.entries,
+            tests=self.rates.comparisons,
+            alpha=ALPHA,
+            table=self.table,
+            column=self.column,
             families={label: self.families[label] for label in self.entries if label in self.families},
             conditions=tuple(
                 Condition(facets=facets, units=sets[own]) for facets, own in zip(self.conditions, named, strict=True)
             ),
             unit_sets=tuple(units for units, _ in sets),
             clusters=tuple(clusters for _, clusters in sets) if self.clusters else (),
-            over=self.over, balanced=self.balanced, incomplete=self.incomplete,
-        )  # fmt: skip
+            over=self.over,
+            balanced=self.balanced,
+            incomplete=self.incomplete,
+        )
 
 
 @dataclass(frozen=True)
 class TrackReport:
     """What a track shows of its results.
 
-    `tables`: the first is the main table and its first row the winner. `comparisons`: scores by image, of which the
-    core makes win rates and marks. `rankings`: who wins, the one of the main table first. The others may be empty.
+    The first of the `tables` is the main table, and its first row is the winner. `comparisons` are the scores by image,
+    from which the core makes win rates and marks. `rankings` say who wins; the one of the main table comes first. Each
+    of these may be empty.
     """
 
     tables: Sequence[Table] = ()
@@ -113,7 +126,7 @@ class TrackReport:
     rankings: Sequence[Ranking] = ()
 
     def __add__(self, other: TrackReport) -> TrackReport:
-        """Return both, this one first."""
+        """Return both reports as one, with this one's parts first."""
         return TrackReport(
             (*self.tables, *other.tables),
             (*self.comparisons, *other.comparisons),

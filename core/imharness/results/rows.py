@@ -1,4 +1,4 @@
-"""Long rows, batch by batch and in any order, -> blocks."""
+"""Makes blocks from long rows, which come batch by batch and in any order."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from imharness.errors import UsageError
 from imharness.results.blocks import Array, Blocks, Names
 
 Group = tuple[list[str], npt.NDArray[np.int64]]
-"""Labels, and the rows that have them."""
+"""Labels, and the positions of the rows that have them."""
 _RUN = 64
-"""Rows of a batch for each run of equal labels, on average, that make it worth to look at runs."""
+"""The least mean length of runs of equal labels in a batch at which it is faster to group runs than rows."""
 
 
 def made_of(
@@ -28,7 +28,7 @@ def made_of(
     measures: Sequence[str] = ("score",),
     about: Sequence[str] = (),
 ) -> Blocks:
-    """Make blocks of the rows that `read` yields for SQL, batch by batch, in whichever order they come.
+    """Return blocks of the rows that `read` yields for SQL, batch by batch and in any order.
 
     Names of entries, facets and units are compared as text, in the order of code points.
     """
@@ -70,9 +70,9 @@ def made_of(
 
 
 class _Setting:
-    """The numbers of one condition: a row for each entry, units in the order in which they came.
+    """The numbers of one condition: a row for each entry, with units in the order in which they came.
 
-    `texts`: every text that is kept, by itself, so that equal ones are one object.
+    `texts` maps every text that is kept to itself, so that equal texts are one object.
     """
 
     def __init__(self, texts: dict[str, str]) -> None:
@@ -90,9 +90,9 @@ class _Setting:
         facts: pa.RecordBatch,
         rows: npt.NDArray[np.int64],
     ) -> int | None:
-        """Take in rows of an entry; return a unit that it has twice, if there is one.
+        """Add rows of an entry; return a unit that it has twice, if there is one.
 
-        `facts`: what is known of all units of a batch; `rows`: where these units are among them.
+        `facts` are what is known about all units of a batch; `rows` are the positions of these units in it.
         """
         at = self._places(units, facts, rows)
         if entry not in self.rows:
@@ -111,7 +111,7 @@ class _Setting:
     def _places(
         self, units: npt.NDArray[np.int64], facts: pa.RecordBatch, rows: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
-        """Return the places of units among all of the condition; new ones are added with their facts."""
+        """Return the positions of units among those of the condition; new units are added with their facts."""
         if len(units) == len(self.units) and (units == self.units).all():
             return np.arange(len(units))
         if len(self._sorted) != len(self.units):
@@ -135,10 +135,14 @@ class _Setting:
         return np.asarray(different[own.indices.to_numpy()])
 
     def finished(
-        self, entries: Sequence[str], names: Names, rank: npt.NDArray[np.int64], measures: Sequence[str],
+        self,
+        entries: Sequence[str],
+        names: Names,
+        rank: npt.NDArray[np.int64],
+        measures: Sequence[str],
         shared: dict[bytes, Names],
-    ) -> tuple[Names, dict[str, Array], dict[str, Array]]:  # fmt: skip
-        """Return the names of the units, sorted, a block of each measure and the facts of the units."""
+    ) -> tuple[Names, dict[str, Array], dict[str, Array]]:
+        """Return the sorted names of the units, a block for each measure, and the facts of the units."""
         order = np.argsort(rank[self.units])
         codes = self.units[order]
         values = {}
@@ -154,7 +158,7 @@ class _Setting:
 
 
 def _wider(row: Array, size: int) -> Array:
-    """Return a row with as many numbers, or False, at its end as are missing."""
+    """Return a row that is extended to `size` by NaN, or by False."""
     blank = False if row.dtype == np.bool_ else np.nan
     return row if len(row) == size else np.concatenate([row, np.full(size - len(row), blank, row.dtype)])
 
@@ -168,12 +172,12 @@ def _array(column: pa.Array) -> Array:
 
 
 def _grouped(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Group]:
-    """Return the rows of a batch that have the same labels in some columns, with these labels."""
+    """Return the rows of a batch in groups with the same labels in some columns."""
     return _by_runs(batch, columns) or _by_rows(batch, columns)
 
 
 def _by_runs(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Group] | None:
-    """Return the groups of rows that come in long runs of equal labels, as cells do, else None."""
+    """Return the groups if the rows come in long runs of equal labels, as the rows of cells do, else None."""
     encoded = []
     for name in columns:
         own = pc.run_end_encode(batch[name], pa.int64())
@@ -189,7 +193,7 @@ def _by_runs(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Group] |
 
 
 def _by_rows(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Group]:
-    """Yield the groups of rows that come in any order."""
+    """Yield the groups of rows in any order."""
     key, size, coded = np.zeros(len(batch), dtype=np.int64), 1, []
     for name in columns:
         own = batch[name].dictionary_encode("encode")

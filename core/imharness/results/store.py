@@ -1,4 +1,4 @@
-"""Results that exist whole or not at all, at an address (see `imharness.results.storage.address`). Imports no torch.
+"""Results at an address (see `imharness.results.storage.address`), each complete or not there. Imports no torch.
 
 ::
 
@@ -12,8 +12,8 @@
     submissions/<name>.json          manifest, offer and report of a submission
     logs/ab/<key>.json               what a task printed, warned and logged (see `imharness.running.logs`)
     shards/ab/<key>/                 parts of a task that are not joined yet (see `imharness.running.shards`)
-    runs/<run>.json, times/<device>.json       what runs say of themselves, how long tasks took
-    ledger.jsonl                     what was decided about entries
+    runs/<run>.json, times/<device>.json       the state of each run, how long tasks took
+    ledger.jsonl                     the decisions about entries
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Store(Files):
         rows: Mapping[str, Any],
         arrays: Mapping[str, npt.NDArray[Any]],
     ) -> TaskRecord:
-        """Write rows, arrays and, last, the sealed record; return the record."""
+        """Write rows and arrays, then the sealed record; return the record."""
         key, changes = record.key, dict[str, object]()
         if rows:
             table = pa.table({name: pa.array(column) for name, column in rows.items()})
@@ -66,7 +66,7 @@ class Store(Files):
         return self._put_record(record.model_copy(update=changes).sealed())
 
     def record(self, key: str) -> TaskRecord | None:
-        """Return the record of a task, or None when there is none; raises `DamagedError` when it is damaged."""
+        """Return the record of a task, or None if there is none; raises `DamagedError` if it is damaged."""
         content = one(self.backend, self.segments, self.is_sound, key)
         found = None if content is None else self.judged(key, content, self.backend.size)[0]
         if isinstance(found, DamagedError):
@@ -74,15 +74,15 @@ class Store(Files):
         return found
 
     def records(self, keys: Iterable[str] | None = None) -> Iterator[tuple[str, TaskRecord | DamagedError]]:
-        """Yield the records of these tasks, or of all, in no particular order; the error where one is damaged."""
+        """Yield the records of these tasks, or of all, in no particular order; a damaged one yields its error."""
         survey = self.survey()
         for key, text in survey.contents(survey.keys() if keys is None else keys, self.is_sound):
             yield key, self.judged(key, text, survey.size)[0]
 
     def finished(self, keys: Iterable[str]) -> tuple[set[str], list[str]]:
-        """Return which tasks are done, and a line for each that is damaged, whose record is removed.
+        """Return which tasks are done, and a line for each damaged one, whose record is removed.
 
-        Records in segments are not opened for it: an index is verified as a whole.
+        Records in segments are not opened, because the index of a segment is verified as a whole.
         """
         wanted, survey = list(keys), self.survey()
         done, lines = survey.packed(wanted)
@@ -96,21 +96,21 @@ class Store(Files):
         return done, [*self.segments.damaged.values(), *lines]
 
     def survey(self) -> Survey:
-        """Look at the whole store by few listings."""
+        """Return a view of the whole store, which takes a few listings."""
         return Survey(self.backend, self.segments)
 
     def opened(self, key: str, content: bytes) -> TaskRecord:
-        """Return the record in a file or segment; raises `DamagedError` for one that was changed."""
+        """Return the record in a file or segment; raises `DamagedError` if it was changed."""
         record = self.valid(task_file(key), content, TaskRecord)
         if record.key != key or record.seal != record.expected_seal():
             raise DamagedError(
                 f"{self.address}/{task_file(key)} was changed after it was written: its seal does not fit; "
-                "delete it to compute again"
+                "delete it to compute it again"
             )
         return record
 
     def judged(self, key: str, content: bytes, size: Callable[[str], int]) -> tuple[TaskRecord | DamagedError, bytes]:
-        """Return a record or what is wrong with it, and its content, which may have been written anew since."""
+        """Return a record, or what is wrong with it, and its content, which may have been written again meanwhile."""
         while True:
             try:
                 return self.complete(self.opened(key, content), size), content
@@ -121,14 +121,14 @@ class Store(Files):
                 content = now
 
     def is_sound(self, key: str, content: bytes) -> bool:
-        """Return whether a content is the whole record of a task."""
+        """Return whether `content` is the complete record of a task."""
         try:
             return bool(self.opened(key, content))
         except DamagedError:
             return False
 
     def complete(self, record: TaskRecord, size: Callable[[str], int]) -> TaskRecord:
-        """Return a record whose files are there; raises `DamagedError` for another."""
+        """Return the record if its files are there; raises `DamagedError` otherwise."""
         cell = record.key, record.seal, record.rows, record.arrays
         reason = lost(self.backend, self.segments, cell, size)
         if reason:
@@ -147,11 +147,11 @@ class Store(Files):
         return {name: table[name].to_numpy() for name in table.column_names}
 
     def table(self, record: TaskRecord, file: StoredFile) -> pa.Table:
-        """Return the rows of a task, which it wrote to a file, verified."""
+        """Return the rows that a task wrote to a file, verified."""
         return table(self, self.segments, record.key, record.seal, file)
 
     def row_files(self, records: Iterable[TaskRecord]) -> dict[str, tuple[Path, int]]:
-        """Return by key where the rows of records are; see `imharness.results.storage.cells.row_files`."""
+        """Return key -> where the rows of the record are; see `imharness.results.storage.cells.row_files`."""
         self.segments.refresh()
         wanted = [(record.key, record.seal, record.rows) for record in records if record.rows is not None]
         return row_files(self.backend, self.segments, wanted)
@@ -161,7 +161,7 @@ class Store(Files):
         return self._arrays(record.arrays)
 
     def forget(self, key: str) -> None:
-        """Remove the record of a task; its files are overwritten when it is computed again."""
+        """Remove the record of a task; its files are overwritten when the task is computed again."""
         self.backend.delete(task_file(key))
 
     def save_sweep(self, sweep: Sweep) -> None:
@@ -182,16 +182,16 @@ class Store(Files):
         return max(self.sweeps(track), key=lambda sweep: (sweep.number, sweep.finished), default=None)
 
     def keys_of(self, sweep: Sweep) -> list[str]:
-        """Return the keys of the tasks behind a configuration, and of those that were imported."""
+        """Return the keys of the tasks of a configuration, and of those that were imported."""
         imported = self.sweep(sweep.track, EXTERNAL)
         return [*sweep.cells.values(), *(imported.cells.values() if imported else ())]
 
     def sources(self, sweep: Sweep) -> str:
-        """Return a digest of the tasks behind a configuration, without opening them."""
+        """Return a digest of the tasks of a configuration, without opening them."""
         return digest(sorted({*self.keys_of(sweep)}))
 
     def save_board(self, board: Board, numbers: Mapping[str, npt.NDArray[np.float32]] | None = None) -> Board:
-        """Write the tables of a track and, before them, the scores of its comparisons; return the board."""
+        """Write the scores of a track's comparisons and then its tables; return the board."""
         file = f"boards/{_folder(board.track)}"
         if numbers:
             content = packed(numbers)
@@ -210,7 +210,7 @@ class Store(Files):
         return self._arrays(board.numbers)
 
     def board(self, track: str) -> Board | None:
-        """Return the tables of a track, or None; raises `DamagedError` when they are damaged."""
+        """Return the tables of a track, or None; raises `DamagedError` if they are damaged."""
         return self.current(f"boards/{_folder(track)}.json", Board)
 
     def ranked(self) -> list[str]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from imharness.results.version import SCHEMA
 
 LEFT_OUT = "did not fit into the budget of"
-"""How the reason begins why tasks were planned and then left out."""
+"""The first words of the reason why planned tasks were left out."""
 
 
 class Missing(BaseModel, frozen=True, extra="forbid"):
@@ -22,11 +22,11 @@ class Missing(BaseModel, frozen=True, extra="forbid"):
 
 
 class RunFacts(BaseModel, frozen=True, extra="forbid"):
-    """One track of a run, under which settings, and what has no result.
+    """One track of a run, its settings, and what has no result.
 
-    `run_configuration` is the digest of profile, seed and limit, `failed` has a
-    line for each address. `secret`: digest of the seed of the secret split that the images are of, or "". `waiting`:
-    how many cells the run had still to compute. `set_up`: the options and parameters that the profile gave the track.
+    `run_configuration` is the digest of profile, seed and limit. `failed` is address of a cell -> one line. `secret` is
+    the digest of the seed of the secret split that the images belong to, or "". `waiting` is how many cells the run
+    still had to compute. `set_up` has the options and parameters that the profile set for the track.
     """
 
     schema_version: int = SCHEMA
@@ -47,16 +47,16 @@ class RunFacts(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def left_out(self) -> tuple[Missing, ...]:
-        """What is missing for no other reason than a budget."""
+        """What is missing only because of a budget."""
         return tuple(gap for gap in self.missing if gap.reason.startswith(LEFT_OUT))
 
 
 class Sweep(RunFacts):
     """One call of `harness run` for one track: what was planned.
 
-    Sweeps with one `run_configuration` belong to one leaderboard; a later sweep adds to it or replaces cells. `cells`:
-    address of a cell (what it is, without version numbers) -> task key. `number` counts the calls of a store, as clocks
-    may go back.
+    Sweeps with one `run_configuration` belong to one leaderboard; a later sweep adds cells to it or replaces some.
+    `cells` is address of a cell (what it is, without version numbers) -> task key. `number` counts the calls for a
+    store, because clocks may go back.
     """
 
     cells: Mapping[str, str]

@@ -15,13 +15,13 @@ class Value(BaseModel, frozen=True, extra="forbid"):
     value: float | None = None
     n: int | None = None
     clusters: int | None = None
-    """How many independent sources the n units come from; None where units are independent themselves."""
+    """How many independent sources the n units come from; None if the units themselves are independent."""
     low: float | None = None
     high: float | None = None
     missing: str = ""
 
     def number_or(self, other: float) -> float:
-        """Return the number, or `other` where there is none, or it is NaN."""
+        """Return the number, or `other` if there is none or it is NaN."""
         return other if self.value is None or math.isnan(self.value) else self.value
 
 
@@ -34,11 +34,11 @@ class ColumnSpec(BaseModel, frozen=True, extra="forbid"):
     better: Literal["higher", "lower", ""] = ""
     decimals: int = 3
     unit: str = ""
-    """What n counts, such as "image"; `cluster_unit` is what these come from, such as "photograph"."""
+    """What n counts, such as "image"; `cluster_unit` is what the units come from, such as "photograph"."""
     cluster_unit: str = ""
 
     def count(self, value: Value | None) -> str:
-        """Return the n of a number in words, as in "36 images of 4 photographs"; empty where it has none."""
+        """Return the n of a number in words, as in "36 images of 4 photographs", or "" if it has none."""
         if value is None or value.n is None:
             return ""
         text = several(value.n, self.unit) if self.unit else f"n {value.n}"
@@ -57,26 +57,26 @@ class Row(BaseModel, frozen=True, extra="forbid"):
     title: str = ""
     values: Mapping[str, Value]
     facets: Mapping[str, str] = Field(default_factory=dict)
-    """What readers filter by: "dataset" -> its label."""
+    """What readers can filter by, such as "dataset" -> its label."""
 
     def number(self, key: str) -> float | None:
-        """Return the number of a column; None where the row has none, or it is NaN."""
+        """Return the number in a column, or None if the row has none there or it is NaN."""
         value = self.values.get(key, Value())
         return None if value.value is None or math.isnan(value.value) else value.value
 
 
 class Table(BaseModel, frozen=True, extra="forbid"):
-    """A table of the leaderboard. `shading` asks for a heat map of values in [0, `shading`]."""
+    """A table of the leaderboard. If `shading` is set, values in [0, `shading`] are shown as a heat map."""
 
     id: str
     title: str
     caption: str
     entry: str
-    """What a row is: "defense", "metric"."""
+    """What a row is, such as "defense" or "metric"."""
     columns: tuple[ColumnSpec, ...]
     rows: tuple[Row, ...]
     ranked_by: str = ""
     note: str = ""
     shading: float | None = None
     not_worse: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Column key -> rows that the best row does not beat significantly."""
+    """Column key -> labels of the rows that the best row does not beat significantly."""

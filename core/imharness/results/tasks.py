@@ -13,7 +13,7 @@ from imharness.results.storage.files import StoredFile
 from imharness.results.version import SCHEMA
 
 EXTERNAL = "external"
-"""The configuration and the step of results that were measured elsewhere; they stand in the tables of all runs."""
+"""The configuration and the step of results that were measured elsewhere; the tables of all runs show them."""
 
 
 class TaskSpec(BaseModel, frozen=True, extra="forbid"):
@@ -23,29 +23,29 @@ class TaskSpec(BaseModel, frozen=True, extra="forbid"):
     step: str
     version: str
     components: Mapping[str, ComponentRef]
-    """By role. A measure of a group (see `Planner.task`) has the role ``group.name``."""
+    """Role -> component. A measure of a group (see `Planner.task`) has the role ``group.name``."""
     options: Mapping[str, str | int | float | bool]
     limit: int | None
     seed: int
     needs: Mapping[str, str]
 
     def named(self) -> dict[str, ComponentRef]:
-        """Return the components that say which cell this is: all but the measures."""
+        """Return the components that say which cell this is, which are all but the measures."""
         return {role: ref for role, ref in self.components.items() if "." not in role}
 
     def identity(self) -> dict[str, Any]:
-        """Return everything the result depends on."""
+        """Return everything that the result depends on."""
         parts = {role: ref.identity() for role, ref in self.components.items()}
         return dict(self) | {"components": parts, "options": dict(self.options), "needs": dict(self.needs)}
 
     def key_with(self, parts: Mapping[str, str]) -> str:
-        """Return the key; `parts`: by role the canonical JSON of the components' identities, made once for many."""
+        """Return the key; `parts` is role -> canonical JSON of the component's identity, made once for many tasks."""
         rest = {name: value for name, value in self if name != "components"}
         fields = {name: canonical_json(value) for name, value in rest.items()}
         return sha256_of(canonical_object({**fields, "components": canonical_object(parts)}).encode())
 
     def describe(self) -> str:
-        """Return one line that a person can tell the task by."""
+        """Return one line by which a person can recognise the task."""
         roles = ", ".join(f"{role}={ref.label}" for role, ref in self.named().items())
         options = ", ".join(f"{name}={value}" for name, value in self.options.items())
         return f"{self.step}: " + ", ".join(part for part in (roles, options) if part)
@@ -61,7 +61,7 @@ class Failure(BaseModel, frozen=True, extra="forbid"):
 
 
 class TaskRecord(BaseModel, frozen=True, extra="forbid"):
-    """What happened to a task. `seal` is the digest of all other fields: an edited record does not open."""
+    """What happened to a task. `seal` is the digest of all other fields, so that an edited record is refused."""
 
     schema_version: int = SCHEMA
     key: str
@@ -77,9 +77,9 @@ class TaskRecord(BaseModel, frozen=True, extra="forbid"):
     device: str
     versions: Mapping[str, str]
     isolation: str = "none"
-    """What kept the code of its components apart from the runner: "none", or "bubblewrap+seccomp" and the like."""
+    """What isolated the code of its components from the runner: "none", or "bubblewrap+seccomp" and the like."""
     notes: tuple[str, ...] = ()
-    """What code that is kept apart tried and may not; which objects of a notebook drew from global randomness."""
+    """What isolated code tried although it may not, and which objects of a notebook drew from global randomness."""
     seal: str = ""
 
     def sealed(self) -> TaskRecord:

@@ -1,7 +1,7 @@
-"""Who is told to be better than whom: the one answer to it, from a comparison and its numbers alone.
+"""Decides which entries are better than which, from a comparison and its numbers alone.
 
-Whatever says that one entry is better than another one asks `told_of`: a place's interval, a mark, a claim, the site's
-Compare page and `imharness.compare`.
+Everything that states that one entry is better than another uses `told_of`: the interval of a place, a mark, a claim,
+the site's Compare page and `imharness.compare`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Places = tuple[list[npt.NDArray[np.int64]], list[str], npt.NDArray[np.str_] | No
 
 
 def places(comparison: Comparison) -> Places:
-    """Return the places of each unit set's units among all units by name, these names, and their clusters if any."""
+    """Return the positions of each unit set's units among all units, the names of these, and their clusters if any."""
     names = sorted({unit for units in comparison.unit_sets for unit in units})
     place = {name: i for i, name in enumerate(names)}
     sets = [np.array([place[name] for name in units], dtype=np.int64) for units in comparison.unit_sets]
@@ -29,8 +29,11 @@ def places(comparison: Comparison) -> Places:
 
 
 class Group(NamedTuple):
-    """Conditions that differ in the facets `Comparison.over` alone: the places of their units ``(u,)``, and of each
-    unit the worst gain under any of them ``(entries, u)``, more is better, NaN where there is none."""
+    """Conditions that differ only in the facets `Comparison.over`.
+
+    `at` are the positions of their units, ``(u,)``. `gains` is the worst gain of each unit under any of them,
+    ``(entries, u)``; a higher gain is better, and NaN means none.
+    """
 
     at: npt.NDArray[np.int64]
     gains: npt.NDArray[np.float64]
@@ -57,10 +60,10 @@ def groups_of(comparison: Comparison, numbers: npt.NDArray[np.floating], where: 
 
 
 def told_of(comparison: Comparison, numbers: npt.NDArray[np.floating]) -> Differences:
-    """Return all entries of a comparison against each other, in their order, with its numbers ``(entries, total)``.
+    """Return the differences of all pairs of entries, in their order; `numbers` is ``(entries, total)``.
 
-    Each unit counts once: the worst over the facets ``over``, and of that the mean over the others that both entries
-    have. Where the tail of the intervals is known, as in a stored comparison, nothing is resampled.
+    Each unit counts once: its worst over the facets ``over``, and then the mean over the other facets that both entries
+    have. If the tail of the intervals is known, as in a stored comparison, nothing is resampled.
     """
     where = places(comparison)
     groups, n = groups_of(comparison, numbers, where), len(where[1])
@@ -71,13 +74,16 @@ def told_of(comparison: Comparison, numbers: npt.NDArray[np.floating]) -> Differ
     part = ~np.isnan(own).all(axis=1)
     alike = all((np.isnan(group.gains[part]) == np.isnan(group.gains[part][:1])).all() for group in groups)
     return differences(
-        own, where[2], weights_of(comparison, where), known=known,
+        own,
+        where[2],
+        weights_of(comparison, where),
+        known=known,
         against=None if alike else lambda i: unit_gains([g._replace(gains=g.gains[i] - g.gains) for g in groups], n),
-    )  # fmt: skip
+    )
 
 
 def unit_gains(groups: Sequence[Group], n: int) -> npt.NDArray[np.float64]:
-    """Return the mean of each unit over the groups that have it ``(entries, n)``, NaN where none has."""
+    """Return the mean of each unit over the groups that have it, ``(entries, n)``, or NaN if no group has it."""
     size = len(groups[0].gains) if groups else 0
     total, count = np.zeros((2, size, n))
     for at, gains in groups:
@@ -87,7 +93,7 @@ def unit_gains(groups: Sequence[Group], n: int) -> npt.NDArray[np.float64]:
 
 
 def weights_of(comparison: Comparison, where: Places) -> npt.NDArray[np.float64] | None:
-    """Return how much each unit counts, so that the values of the facet `balanced` weigh the same; None without it."""
+    """Return a weight for each unit, so that the values of the facet `balanced` weigh the same, or None without it."""
     if not comparison.balanced:
         return None
     own = np.empty(len(where[1]), dtype=object)

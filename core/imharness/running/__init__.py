@@ -1,1 +1,1 @@
-"""Running a plan: targets, cells, workers, sweeps."""
+"""Running a plan: targets of attacks, cells, workers, sweeps and sessions."""

@@ -1,4 +1,4 @@
-"""Leave out of a run what does not fit into a budget of time: every entry gets a bit first."""
+"""Keeps a run within a budget of time by leaving out tasks; every entry gets a few cells first."""
 
 from __future__ import annotations
 
@@ -23,12 +23,17 @@ UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def keep_to_budget(
-    graphs: Sequence[Graph], store: Store, times: Times, first: Mapping[str, Collection[str]], budget: str, *,
+    graphs: Sequence[Graph],
+    store: Store,
+    times: Times,
+    first: Mapping[str, Collection[str]],
+    budget: str,
+    *,
     fresh: bool,
-) -> None:  # fmt: skip
-    """Take tasks that do not fit into a budget out of graphs; the tables then say that they were left out.
+) -> None:
+    """Remove tasks that do not fit into a budget from the graphs; the tables then say that they were left out.
 
-    Tasks that have a result cost nothing. Without times of like tasks every task counts as one second.
+    Tasks that have a result cost nothing. If no times of similar tasks are known, every task counts as one second.
     """
     seconds_left, tasks = read_budget(budget), {key: task for graph in graphs for key, task in graph.tasks.items()}
     done = set[str]() if fresh else finished(store, tasks)

@@ -1,4 +1,4 @@
-"""Compute one task: build its components, run its step, check and store what comes back."""
+"""Computes one task: builds its components, runs its step, checks and stores the result."""
 
 from __future__ import annotations
 
@@ -38,16 +38,21 @@ from imharness.running.traces import deepest_module
 
 TIMED_IMAGES = 8
 OUTPUT_BYTES = 1 << 30
-"""How much of finished tasks a process keeps in memory."""
+"""The most bytes of finished tasks that a process keeps in memory."""
 
 
 class BuildCache:
-    """What a process keeps between tasks: the registry, built components, data sets."""
+    """What a process keeps between tasks: the registry, built components and data sets, outputs of tasks."""
 
     def __init__(
-        self, registry: Registry, store: Store, device: torch.device, batch_size: int,
-        end_task: Callable[[bool], Sequence[str]] = lambda failed: (), secret: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        registry: Registry,
+        store: Store,
+        device: torch.device,
+        batch_size: int,
+        end_task: Callable[[bool], Sequence[str]] = lambda failed: (),
+        secret: str = "",
+    ) -> None:
         self.registry, self.store, self.device, self.batch_size = registry, store, device, batch_size
         self.end_task, self.secret = end_task, secret
         self._built: dict[Component, Any] = {}
@@ -64,7 +69,7 @@ class BuildCache:
         return self._components[place]
 
     def output(self, key: str, name: str) -> Output:
-        """Return rows and arrays of a finished task; recently used ones are read and verified only once."""
+        """Return the rows and arrays of a finished task; those used recently are not read and verified again."""
         found = self._outputs.pop(key, None)
         if found is None:
             record = self.store.record(key)
@@ -72,7 +77,7 @@ class BuildCache:
                 raise StoreError(f"task {key[:12]} ({name}) is not in the store")
             found = Output(self.store.rows(record), self.store.arrays(record))
             self._output_bytes += _size(found)
-        self._outputs[key] = found  # behind those that were used less recently
+        self._outputs[key] = found  # after those that were used less recently
         while self._output_bytes > OUTPUT_BYTES:
             self._output_bytes -= _size(self._outputs.pop(next(iter(self._outputs))))
         return Output(_copied(found.rows), _copied(found.arrays))
@@ -91,12 +96,12 @@ def _size(output: Output) -> int:
 
 
 def _copied(columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    """Return arrays of a step's own: what it writes into them stays out of the cache."""
+    """Return copies of arrays, so that a step that writes into them does not change the cache."""
     return {name: array.copy() for name, array in columns.items()}
 
 
 class TaskContext:
-    """The `StepContext` of one task; the protocol says what each method returns."""
+    """The `StepContext` of one task; see the protocol for what each method returns."""
 
     def __init__(self, cache: BuildCache, shards: Shards, spec: TaskSpec, progress: Progress) -> None:
         self._cache, self._shards, self._key, self._spec = cache, shards, shards.cell, spec
@@ -136,9 +141,17 @@ class TaskContext:
         return generator(derive_seed(self._seed if shared else self._key, *purpose))
 
     def target(
-        self, metric: str, names: Sequence[str], *, attack: str, defense: str | None = None, samples: int = 1,
-        counted: bool = True, reference: torch.Tensor | None = None, stand_in: str | None = None,
-    ) -> MetricTarget:  # fmt: skip
+        self,
+        metric: str,
+        names: Sequence[str],
+        *,
+        attack: str,
+        defense: str | None = None,
+        samples: int = 1,
+        counted: bool = True,
+        reference: torch.Tensor | None = None,
+        stand_in: str | None = None,
+    ) -> MetricTarget:
         scored: Metric = self.component(metric)
         attacker: BaseAttack = self.component(attack)
         purify, rng, copies = None, None, 1
@@ -152,14 +165,18 @@ class TaskContext:
             copies = samples if guard.info.random else 1
         return MetricTarget(
             self._cache.built(scored),
-            scored.bounds if reference is None else (0.0, 1.0),  # distances declare none
-            images=len(names), reference=reference, purify=purify, rng=rng, samples=copies,
+            scored.bounds if reference is None else (0.0, 1.0),  # distances declare no bounds
+            images=len(names),
+            reference=reference,
+            purify=purify,
+            rng=rng,
+            samples=copies,
             differentiable=attacker.info.access == "white_box",
             sign=scored.closeness if reference is None else -scored.closeness,
             budget=attacker.budget().queries if counted else None,
             micro_batch=self._cache.batch_size,
             precision=str(self.options.get("precision", "strict")),
-        )  # fmt: skip
+        )
 
     def map(
         self, images: ImageSet, function: Callable[[list[int], torch.Tensor], Mapping[str, torch.Tensor]]
@@ -190,7 +207,7 @@ class TaskContext:
 
 
 def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) -> TaskRecord | None:
-    """Compute a task and store its record, done or failed; None for a shard of one. Raises only `StoreError`."""
+    """Compute a task and store its record, done or failed; return it, or None for a shard. Raises only `StoreError`."""
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     shards = Shards(cache.store, key, lambda: {"device": device, **versions(cache.registry, spec)})
     failure, result, device = None, None, device_name(cache.device)
@@ -207,21 +224,28 @@ def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
         result = None
         with suppress(HarnessError):
             notes = cache.end_task(True)
-    if shards.partial:  # the cell computes what a shard could not, and fails of it
+    if shards.partial:  # the cell computes what a shard could not, and fails itself if that fails
         return None
     record = TaskRecord(
-        key=shards.cell, spec=spec, status="failed" if failure else "done", failure=failure,
-        facts={name: float(value) for name, value in result.facts.items()} if result else {}, started=started,
-        seconds=time.perf_counter() - clock + shards.seconds, device=device,
-        versions=versions(cache.registry, spec), isolation=_isolation(cache, spec), notes=tuple(notes),
-    )  # fmt: skip
+        key=shards.cell,
+        spec=spec,
+        status="failed" if failure else "done",
+        failure=failure,
+        facts={name: float(value) for name, value in result.facts.items()} if result else {},
+        started=started,
+        seconds=time.perf_counter() - clock + shards.seconds,
+        device=device,
+        versions=versions(cache.registry, spec),
+        isolation=_isolation(cache, spec),
+        notes=tuple(notes),
+    )
     record = cache.store.commit(record, result.rows if result else {}, result.arrays if result else {})
     shards.forget()
     return record
 
 
 def _isolation(cache: BuildCache, spec: TaskSpec) -> str:
-    """Return what kept the task's components apart, those in this process left out."""
+    """Return what isolated the task's components, without those that ran in this process."""
     levels = {cache.component(spec, role).isolation for role in spec.components}
     return ", ".join(sorted(levels - {""})) or "none"
 
@@ -230,18 +254,20 @@ def _failure(cache: BuildCache, spec: TaskSpec, error: Exception) -> Failure:
     modules = {type(cache.component(spec, role)).__module__: ref.label for role, ref in spec.components.items()}
     who = getattr(error, "who", "") or modules.get(deepest_module(error, modules), "harness")
     return Failure(
-        who=who, error=type(error).__name__, traceback="".join(traceback.format_exception(error))[-8000:],
+        who=who,
+        error=type(error).__name__,
+        traceback="".join(traceback.format_exception(error))[-8000:],
         message=OUT_OF_MEMORY if is_out_of_memory(error) else " ".join(str(error).split())[:500],
-    )  # fmt: skip
+    )
 
 
 NUMERIC = ("torchvision", "numpy", "scipy", "opencv-python-headless", "pillow", "kornia", "scikit-image")
-"""Distributions whose version can change a number, beside torch."""
+"""The distributions whose version can change a number, in addition to torch."""
 
 
 @functools.cache
 def libraries() -> dict[str, str]:
-    """Return what is the same for all tasks of a process: reading the metadata of a package opens files."""
+    """Return the versions of Python, torch, the harness and the numeric libraries, which are read once per process."""
     found = {"python": platform.python_version(), "torch": torch.__version__, "harness": __version__}
     for name in NUMERIC:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -250,7 +276,7 @@ def libraries() -> dict[str, str]:
 
 
 def versions(registry: Registry, spec: TaskSpec) -> dict[str, str]:
-    """Return the versions a result was made with: Python, numeric libraries, harness, packages of the components."""
+    """Return the versions that a result was made with: those of `libraries`, and the packages of its components."""
     found = dict(libraries())
     for ref in spec.components.values():
         origin = registry.provenance(registry.revive(ref)).provenance

@@ -11,7 +11,7 @@ from imharness.errors import UsageError, unknown_name
 
 
 def resolve_devices(names: Sequence[str]) -> list[str]:
-    """Return the devices of a run; ``auto`` means every GPU, or the CPU where there is none."""
+    """Return the devices of a run; ``auto`` means every GPU, or the CPU if there is none."""
     gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     meant = {"auto": gpus or ["cpu"], "cuda": gpus[:1], "cpu": ["cpu"], **{gpu: [gpu] for gpu in gpus}}
     for name in (name for name in names if not meant.get(name)):
@@ -28,6 +28,6 @@ def device_name(device: torch.device) -> str:
 
 
 def synchronise(device: torch.device) -> None:
-    """Wait until the device has done what was asked of it."""
+    """Wait until the device has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

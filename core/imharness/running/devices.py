@@ -1,4 +1,4 @@
-"""How many workers share a GPU: as many as were asked for, and as have room in its memory. Loads no torch here."""
+"""How many workers share a GPU: as many as were asked for and fit into its memory. Loads no torch in this process."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from imharness.errors import UsageError
 
 GIB = 1 << 30
 WORKER_BYTES = 2 * GIB
-"""Free memory of a GPU that a worker is not started without: CUDA itself, a network and a small batch."""
+"""Bytes that must be free on a GPU for each worker: for CUDA itself, a network and a small batch."""
 Free = Callable[[Sequence[str]], Mapping[str, int]]
-"""Devices -> bytes that are free on each; what is not known is left out."""
+"""Devices -> free bytes on each; devices for which this is not known are left out."""
 
 
 class LocalSettings(BaseModel):
-    """What the workers on this machine take; the command line offers each field as an option."""
+    """The settings of the workers on this machine; the command line offers each field as an option."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -35,7 +35,7 @@ class LocalSettings(BaseModel):
 
 
 def free_bytes(devices: Sequence[str]) -> Mapping[str, int]:
-    """Return what is free on GPUs such as ``cuda:0``, asked in a process that ends: to ask takes memory of each."""
+    """Return the free bytes of GPUs such as ``cuda:0``; asking takes memory of each GPU, so another process does it."""
     try:
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
             return pool.submit(_free, list(devices)).result()
@@ -50,7 +50,7 @@ def _free(devices: Sequence[str]) -> dict[str, int]:
     for device in devices:
         try:
             found[device] = int(torch.cuda.mem_get_info(device)[0])
-        except RuntimeError:  # there is not even room to ask
+        except RuntimeError:  # there is not even enough memory to ask
             found[device] = 0
     return found
 
@@ -58,15 +58,16 @@ def _free(devices: Sequence[str]) -> dict[str, int]:
 def with_room(
     devices: Sequence[str], *, workers: int | None = None, workers_per_gpu: int | None = None, free: Free = free_bytes
 ) -> tuple[list[str], list[str]]:
-    """Return the device of each worker to start, and a line for each GPU that has no room for all.
+    """Return the device of each worker to start, and a line for each GPU that has no room for all of them.
 
     Args:
-        devices: the device of each worker that is wanted; ``cpu`` always has room.
-        workers: how many were asked for in all, None for one per GPU.
-        workers_per_gpu: how many on each GPU; None for as many as `devices` says.
+        devices: the device of each wanted worker; ``cpu`` always has room.
+        workers: how many workers were asked for in all, or None for one per GPU.
+        workers_per_gpu: how many workers each GPU should have, or None for as many as `devices` says.
+        free: gives the free bytes of GPUs.
 
     Raises:
-        UsageError: no worker has room.
+        UsageError: there is no room for any worker.
     """
     wanted = Counter(devices)
     gpus = [device for device in wanted if device != "cpu"]
@@ -85,6 +86,6 @@ def with_room(
                 f"each needs {WORKER_BYTES / GIB:g} GiB"
             )
     if not any(started.values()):
-        raise UsageError("; ".join(lines) + ". End what else uses the GPU, or say --device cpu.")
+        raise UsageError("; ".join(lines) + ". End other programs that use the GPU, or use --device cpu.")
     turns = range(max(started.values()))
     return [device for turn in turns for device in started if turn < started[device]], lines

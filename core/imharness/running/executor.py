@@ -1,4 +1,4 @@
-"""Where tasks are computed: what an executor is, how its workers set themselves up, and how one is opened.
+"""Where tasks are computed: what an executor is, how its workers are set up, and how to open one.
 
 A package offers an executor by an entry point in the group ``imharness.executors``: a name, and an object or class with
 the attributes of `ExecutorOffer`. Workers make a `Worker` from a `WorkerConfig`.
@@ -32,10 +32,10 @@ MAX_CPU_WORKERS = 8
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What became of a task.
+    """What happened to a task.
 
-    `status` is "done"; "failed" (its record says why); "died" (its worker ended: the task may be tried again); or
-    "store" (the store cannot be read or written: the run must stop). `line` says in one line what happened.
+    `status` is "done", "failed" (the record says why), "died" (the worker ended, and the task may be tried again) or
+    "store" (the store cannot be read or written, and the run must stop). `line` says in one line what happened.
     """
 
     key: str
@@ -44,49 +44,52 @@ class TaskResult:
 
     @classmethod
     def of(cls, record: TaskRecord) -> TaskResult:
-        """Return what a record says."""
+        """Return the result that a record states."""
         failure = record.failure
         line = f"{failure.who}: {failure.error}: {failure.message}" if failure else ""
         return cls(record.key, record.status, line)
 
 
 class Executor(Protocol):
-    """Computes tasks that do not wait for each other; it may have `waiting`, the keys of those no worker has begun."""
+    """Computes tasks that do not need each other.
+
+    It may have an attribute `waiting`: the keys of submitted tasks that no worker has started.
+    """
 
     @property
     def idle(self) -> int:
         """How many tasks can be submitted now."""
 
     def submit(self, key: str, spec: TaskSpec) -> None:
-        """Start a task; only called while `idle` is not 0."""
+        """Start a task; this is only called while `idle` is not 0."""
 
     def reports(self, seconds: float) -> Iterable[TaskResult]:
-        """Yield what became of tasks, waiting at most `seconds` for the first."""
+        """Yield the results of tasks that have ended, waiting at most `seconds` for the first."""
 
     def close(self) -> None:
-        """End all workers; what they were working on is not kept."""
+        """End all workers; unfinished tasks are lost."""
 
 
 class ExecutorOffer(Protocol):
-    """What an entry point names. Its module is read for help texts: it imports neither torch nor what computes."""
+    """What an entry point names. Its module is imported for help texts, so it must not import torch or a framework."""
 
     @property
     def settings(self) -> type[BaseModel] | None:
-        """The settings: each field becomes an option of the commands that compute. None where there are none."""
+        """The settings, or None; each field becomes an option of the commands that compute."""
 
     def load(self) -> Callable[..., Executor]:
         """Return a function ``(workers, time_limit_s, /, **settings)`` that returns an `Executor`.
 
-        Raises `Unavailable` where something that it needs is not on this machine; that is before anything runs.
+        It is called before anything runs, and raises `Unavailable` if something that it needs is not on this machine.
         """
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """What a worker gets beyond the installed components.
+    """What a worker gets in addition to the installed components.
 
-    `end_task(failed)` is called after each task; it returns notes for the task's record, and what it raises fails the
-    task. `close` is called when a worker in this process ends.
+    `end_task(failed)` is called after each task; it returns notes for the task's record, and an exception makes the
+    task fail. `close` is called when a worker in this process ends.
     """
 
     components: Sequence[Registered] = ()
@@ -96,10 +99,11 @@ class Preparation:
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """How a worker sets itself up; it can be pickled and sent to another machine.
+    """How a worker is set up; it can be pickled and sent to another machine.
 
-    `prepare`: functions as ``module:function``, each with JSON facts. The worker imports each and calls it with its
-    facts; it returns a `Preparation`. `store` is an absolute address, `secret` the seed of the secret split, if any.
+    `prepare` names functions as ``module:function``, each with a JSON object. The worker imports each function and
+    calls it with the object; it returns a `Preparation`. `store` is an absolute address, `secret` the seed of the
+    secret split, if any.
     """
 
     store: str
@@ -110,7 +114,7 @@ class WorkerConfig:
 
 
 class Worker:
-    """Computes tasks in this process, which it sets up as its configuration says."""
+    """Computes tasks in this process, which it sets up by its configuration."""
 
     def __init__(self, config: WorkerConfig) -> None:
         import torch
@@ -127,13 +131,13 @@ class Worker:
             registry = registry.joined(prepared.components)
         place, store = torch.device(config.device), Store(config.store)
         if place.type == "cuda":
-            torch.cuda.set_device(place)  # what "cuda" without a number means
+            torch.cuda.set_device(place)  # "cuda" without a number then means this device
         self.cache = BuildCache(registry, store, place, config.batch_size, self._end_task, config.secret)
 
     def run(self, key: str, spec: TaskSpec) -> TaskResult:
-        """Compute a task, or a shard of one by its key, and store it, with a log of what was said meanwhile.
+        """Compute a task, or a shard of one (its key says which), and store it with a log of what was printed.
 
-        One thread computes: neither workers, cores nor what this process did before change a result.
+        One thread computes, so that neither the number of workers and cores nor earlier tasks change a result.
         """
         from imharness.running.context import run_task
 
@@ -147,7 +151,7 @@ class Worker:
         return TaskResult.of(record) if record else TaskResult(key, "done")
 
     def close(self) -> None:
-        """End what the preparation started; raises `StoreError` where results could not be put on the disk."""
+        """End what the preparation started; raises `StoreError` if results could not be written to the disk."""
         with self.cache.store.together():
             for prepared in self._prepared:
                 prepared.close()
@@ -168,12 +172,12 @@ def find_executor(name: str) -> Callable[..., Executor]:
 
 
 def executor_names() -> list[str]:
-    """Return the names of all executors, sorted; imports none of them."""
+    """Return the sorted names of all executors, without importing any of them."""
     return sorted({point.name for point in importlib.metadata.entry_points(group=GROUP)})
 
 
 def executor_offer(name: str) -> ExecutorOffer:
-    """Return what the entry point of an executor names; raises `PluginError` where that cannot be used."""
+    """Return what the entry point of an executor names; raises `PluginError` if it cannot be used."""
     (point, *_) = importlib.metadata.entry_points(group=GROUP, name=name)
     try:
         found: ExecutorOffer = point.load()
@@ -186,18 +190,28 @@ def executor_offer(name: str) -> ExecutorOffer:
 
 
 def open_executor(
-    store: str | Path, *, name: str = "local", devices: Sequence[str] = ("auto",), workers: int | None = None,
-    batch_size: int = 16, time_limit_s: float = float("inf"), prepare: Sequence[tuple[str, Mapping[str, Any]]] = (),
-    secret: str = "", settings: Mapping[str, Any] | None = None,
-) -> Executor:  # fmt: skip
+    store: str | Path,
+    *,
+    name: str = "local",
+    devices: Sequence[str] = ("auto",),
+    workers: int | None = None,
+    batch_size: int = 16,
+    time_limit_s: float = float("inf"),
+    prepare: Sequence[tuple[str, Mapping[str, Any]]] = (),
+    secret: str = "",
+    settings: Mapping[str, Any] | None = None,
+) -> Executor:
     """Return an executor whose workers write into a store.
 
     Args:
-        devices: names that `harness run --device` takes; the workers share them evenly.
-        workers: None for one per GPU, or one per core (at most 8) on the CPU; 0 computes in this process.
-        batch_size: images that a step takes at once.
-        time_limit_s: a task that takes longer fails, where the executor can end it.
-        prepare, secret: see `WorkerConfig`; `settings`: keyword arguments of the executor's own.
+        store: the address of the store.
+        name: the name of the executor.
+        devices: names as for `harness run --device`; the workers are spread evenly over them.
+        workers: None means one per GPU, or one per core (at most 8) on the CPU; 0 computes in this process.
+        batch_size: the number of images that a step processes at once.
+        time_limit_s: a task that takes longer, in seconds, fails if the executor can end it.
+        prepare, secret: see `WorkerConfig`.
+        settings: keyword arguments of the executor itself.
     """
     from imharness.results.storage import absolute
     from imharness.running.device import resolve_devices

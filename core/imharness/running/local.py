@@ -1,8 +1,8 @@
-"""Workers on this machine: this process, or processes on each device, with one thread each.
+"""Workers on this machine: this process, or processes on each device with one thread each.
 
-CPU workers are forked from a server that has imported the harness once; CUDA survives no fork, so GPU workers are not.
-Parent and worker speak JSON over a pipe. A worker that dies is replaced; one that takes too long, or is stopped, is
-ended and its task fails. A worker whose parent is gone ends at once.
+CPU workers are forked from a server that has imported the harness once. GPU workers are not, because CUDA does not
+survive a fork. Parent and worker exchange JSON over a pipe. A worker that dies is replaced; one that takes too long, or
+is stopped, is ended and its task fails. A worker whose parent has ended ends at once.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from imharness.running.memory import keep_freed_memory, why_ended
 _starting = threading.Lock()
 PREPARED = "imharness.running.prepared"
 READY = "ready"
-"""What a worker says first; the time limit of its first task starts then."""
+"""The first message of a worker; the time limit of its first task starts with it."""
 START_S = 600.0
-"""How long a worker may take until then, s."""
+"""Seconds that a worker may take until then."""
 LONGEST_LOOK_S = 5.0
-"""Of a longer time between two looks at the workers no more counts: then this process, too, was stopped."""
+"""The most seconds that count between two looks at the workers: after a longer gap, this process was stopped, too."""
 
 
 class InProcess:
-    """Computes tasks in this process, one after the other: for debugging. Nothing ends a task that takes too long."""
+    """Computes tasks in this process, one after the other, for debugging. A task that takes too long is not ended."""
 
     settings = None
 
@@ -73,7 +73,7 @@ class InProcess:
 
 @dataclass
 class _Process:
-    """A worker process and the task it works on."""
+    """A worker process and the task that it works on."""
 
     process: BaseProcess
     pipe: Connection
@@ -109,7 +109,7 @@ class LocalWorkers:
         worker = next(worker for worker in self._workers if not worker.key)
         worker.key, worker.spent = key, 0.0
         message = json.dumps({"key": key, "spec": spec.model_dump(mode="json")})
-        with contextlib.suppress(OSError):  # a worker that died idle: `reports` finds that out and says so
+        with contextlib.suppress(OSError):  # the worker died while it was idle: `reports` notices and says so
             worker.pipe.send_bytes(message.encode())
 
     def reports(self, seconds: float) -> Iterator[TaskResult]:
@@ -140,13 +140,13 @@ class LocalWorkers:
     def close(self) -> None:
         for worker in self._workers:
             worker.pipe.close()
-            if worker.key or not worker.ready:  # another ends by itself, when what it wrote is on the disk
+            if worker.key or not worker.ready:  # the others end by themselves, when their results are on the disk
                 worker.process.terminate()
         for worker in self._workers:
             worker.process.join(5)
             worker.process.kill()
         if any(worker.process.exitcode == 1 for worker in self._workers):
-            raise StoreError("the last results could not be put on the disk; the next run finds what is damaged")
+            raise StoreError("the last results could not be written to the disk; the next run recomputes damaged ones")
 
     def _replace(self, worker: _Process) -> None:
         worker.pipe.close()
@@ -165,7 +165,7 @@ class LocalWorkers:
 
 @contextlib.contextmanager
 def _without_script() -> Iterator[None]:
-    """Keep a new process from running the script that starts it: it needs nothing of the script's."""
+    """Keep a new process from running the script that starts it, because it needs nothing from the script."""
     with _starting:
         script = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
@@ -179,7 +179,7 @@ def _context(workers: Sequence[WorkerConfig]) -> ForkServerContext | SpawnContex
     if all(config.device == "cpu" for config in workers):
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([PREPARED])
-        with contextlib.suppress(OSError):  # where sockets in the temporary folder cannot be made
+        with contextlib.suppress(OSError):  # if sockets cannot be made in the temporary folder
             forkserver.ensure_running()
             return context
     return multiprocessing.get_context("spawn")
@@ -189,9 +189,9 @@ def serve(pipe: Connection, config: WorkerConfig, environment: Mapping[str, str]
     """Run tasks from the pipe until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.environ.clear()  # those of the server may be older
+    os.environ.clear()  # the server's variables may be older
     os.environ.update(environment)
-    np.random.seed()  # a fork begins with its server's state
+    np.random.seed()  # a fork starts with the server's state
     keep_freed_memory()
     worker = Worker(config)
     with contextlib.suppress(OSError):
@@ -207,7 +207,7 @@ def serve(pipe: Connection, config: WorkerConfig, environment: Mapping[str, str]
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent is gone, also in the middle of a task: files are whole or not there."""
+    """End this process when its parent has ended, even in the middle of a task: files are complete or not there."""
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)

@@ -1,7 +1,7 @@
-"""What a task prints, warns and logs, kept beside its result: bounded, without control characters.
+"""What a task prints, warns and logs, kept beside its result, with bounded size and without control characters.
 
-A log is ``logs/ab/<key>.json`` in the store of the task. It is no part of the result: no key, row or seal depends on
-it, and a log that cannot be written stops nothing.
+A log is ``logs/ab/<key>.json`` in the store of the task. It is not part of the result: no key, row or seal depends on
+it, and a run continues if a log cannot be written.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from imharness.results.storage.files import Files
 
 FOLDER = "logs"
 FIRST, LAST = 16_384, 49_152
-"""How many characters of the beginning and of the end of a longer log are kept."""
+"""How many characters at the beginning and at the end of a longer log are kept."""
 EVERY_S = 5.0
-"""How often the log of a running task is written, s."""
+"""Seconds between two writes of the log of a running task."""
 _SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\))")
 _RETURN = re.compile(r"\r\n?")
 
 
 class TaskLog(BaseModel):
-    """The log of the last try of a task that said anything. `updated`: when it was written."""
+    """The log of the last attempt at a task that printed anything. `updated` is when it was written."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -49,7 +49,7 @@ class TaskLog(BaseModel):
 
 
 class Lines:
-    """A text that grows: of a long one the beginning and the end are kept. Threads may add to it at once."""
+    """A text that grows; only the beginning and the end of a long one are kept. Threads may add to it at once."""
 
     def __init__(self) -> None:
         self._first, self._last = list[str](), deque[str]()
@@ -73,7 +73,7 @@ class Lines:
             self.dropped += gone
 
     def __str__(self) -> str:
-        """The text, without what a terminal would interpret."""
+        """Return the text without characters that a terminal would interpret."""
         cut = f"\n... {self.dropped:,} characters are left out ...\n" if self.dropped else ""
         whole = "".join(self._first) + cut + "".join(list(self._last))
         whole = _RETURN.sub("\n", _SEQUENCE.sub("", whole))
@@ -84,7 +84,7 @@ class Lines:
 
 
 class _Kept:
-    """Collects what is said in this process while a task runs, and writes it into a store now and then."""
+    """Collects the output of this process while a task runs, and writes it into a store from time to time."""
 
     def __init__(self, store: Files, key: str) -> None:
         self._store, self._key, self._started = store, key, _now()
@@ -93,7 +93,7 @@ class _Kept:
         self._others = {*threading.enumerate()} - {threading.current_thread()}
 
     def hear(self, text: str) -> None:
-        """Add what this process says, but not what a thread says that ran before the task."""
+        """Add output of this process, except that of threads that ran before the task."""
         if threading.current_thread() not in self._others:
             self.add(text)
 
@@ -107,7 +107,7 @@ class _Kept:
             self._writer.start()
 
     def close(self) -> None:
-        """Write what was said, if anything was."""
+        """Write the log if there was any output."""
         self._over.set()
         if self._writer is not None:
             self._writer.join()
@@ -119,15 +119,19 @@ class _Kept:
 
     def _write(self) -> None:
         log = TaskLog(
-            key=self._key, host=platform.node(), pid=os.getpid(), started=self._started, updated=_now(),
+            key=self._key,
+            host=platform.node(),
+            pid=os.getpid(),
+            started=self._started,
+            updated=_now(),
             text=str(self._lines),
-        )  # fmt: skip
+        )
         with contextlib.suppress(StoreError):
             self._store.replace(_file(self._key), log)
 
 
 class _Tee:
-    """A stream that keeps what is written to it, and passes it on."""
+    """A stream that keeps what is written to it and passes it on."""
 
     def __init__(self, behind: TextIO, kept: _Kept) -> None:
         self._behind, self._kept = behind, kept
@@ -145,7 +149,7 @@ class _Tee:
 
 
 class _Handler(logging.Handler):
-    """Keeps what is logged; shows it on the error stream where nobody else does."""
+    """Keeps what is logged, and shows it on the error stream if no other handler does."""
 
     def __init__(self, behind: TextIO, kept: _Kept) -> None:
         super().__init__()
@@ -168,17 +172,24 @@ _shown_warnings: set[str] = set()
 
 @contextlib.contextmanager
 def keeping(store: Files, key: str) -> Iterator[None]:
-    """Keep what is said in this process while the block runs as the log of a task.
+    """Keep the output of this process while the block runs as the log of a task.
 
-    That is what goes to ``sys.stdout`` and ``sys.stderr``, Python's warnings and `logging`, and the traceback of what
-    ends the block; also what `said` is told. All of it goes on to where it went before; a warning does so once in a
-    process. What libraries in C write to the file descriptors, and threads that ran before, is not kept.
+    This includes ``sys.stdout`` and ``sys.stderr``, Python's warnings and `logging`, the traceback of an exception that
+    ends the block, and texts given to `said`. All output is also passed on to where it went before; a warning only once
+    per process. The log does not include what libraries in C write to the file descriptors, or the output of threads
+    that ran before.
     """
     kept, streams = _Kept(store, key), (sys.stdout, sys.stderr)
     handler = _Handler(streams[1], kept)
 
-    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
-             line: str | None = None) -> None:  # fmt: skip
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         kept.hear(text)
         if text not in _shown_warnings:
@@ -205,18 +216,18 @@ def keeping(store: Files, key: str) -> Iterator[None]:
 
 
 def said(text: str) -> None:
-    """Add what another process said to the log of the task that runs here, if one does; it may be a stranger's."""
+    """Add the output of another process, which need not be trusted, to the log of the task that runs here, if any."""
     for kept in _now_kept:
         kept.add(text)
 
 
 def log_of(store: Files, key: str) -> TaskLog | None:
-    """Return the log of a task, or None where it said nothing; raises `DamagedError` for a damaged one."""
+    """Return the log of a task, or None if it printed nothing; raises `DamagedError` if the log is damaged."""
     return store.current(_file(key), TaskLog)
 
 
 def keys_of_logs(store: Files, start: str) -> list[str]:
-    """Return the keys of the tasks with a log that begin with these digits, sorted."""
+    """Return the sorted keys of tasks with a log that start with these digits."""
     folder = f"{FOLDER}/{start[:2]}" if len(start) >= 2 else FOLDER
     found = (name.rpartition("/")[2] for name in store.names(folder))
     return sorted(key for key in found if key.startswith(start))

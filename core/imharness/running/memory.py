@@ -1,4 +1,4 @@
-"""What does not fit into memory: it is recognised, halved, and told. Freed memory is kept for the next tensor."""
+"""Recognises, halves and reports batches that do not fit into memory, and keeps freed memory for the next tensor."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import TypeVar
 T = TypeVar("T")
 OUT_OF_MEMORY = "memory is used up: use fewer --workers, a smaller batch_size in the profile, or --limit"
 _USED_UP = ("not enough memory", "can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")
-"""What PyTorch says on the CPU, CUDA, and the libraries of CUDA."""
+"""Parts of the messages of PyTorch on the CPU, of CUDA, and of CUDA's libraries."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""Parameters of glibc's ``mallopt``, by number."""
+"""The numbers of two parameters of glibc's ``mallopt``."""
 _LARGEST_ON_HEAP, _KEPT = 32 << 20, 1 << 30
-"""Bytes: the most that glibc lets the first be, and what the top of the heap keeps."""
+"""Bytes: the largest value that glibc allows for the second, and the memory to keep at the top of the heap."""
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep up to 1 GiB that it freed, where its C library is glibc: elsewhere this does nothing.
+    """Let this process keep up to 1 GiB of freed memory; does nothing unless the C library is glibc.
 
-    By default glibc gives memory of large tensors back to the system at once, which has to clear every page when the
-    next tensor asks for it. For images of 96 px that takes longer than adding two of them.
+    By default glibc returns the memory of large tensors to the system at once, and the system has to clear every page
+    for the next tensor. For images of 96 px this takes longer than adding two of them.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -34,15 +34,15 @@ def keep_freed_memory() -> None:
 
 
 def why_ended(code: int | None) -> str:
-    """Return why a worker ended by itself, by its exit code."""
+    """Return why a worker ended by itself, as far as its exit code tells."""
     killed = code == -signal.SIGKILL
-    return f"the worker ended with code {code}" + (f", perhaps by the system as {OUT_OF_MEMORY}" if killed else "")
+    return f"the worker ended with code {code}" + (f"; perhaps {OUT_OF_MEMORY}" if killed else "")
 
 
 def in_chunks(total: int, size: int, function: Callable[[int, int], T]) -> tuple[list[T], int]:
-    """Call ``function(start, stop)`` for neighbouring ranges of at most `size`; return what it gave, in order.
+    """Call ``function(start, stop)`` for successive ranges of at most `size`, and return its results in order.
 
-    A range that does not fit into memory is halved. Also returns the size that fitted, for the next call.
+    A range that does not fit into memory is halved. The size that fitted is returned, too, for the next call.
     """
     found: list[T] = []
     start = 0
@@ -59,9 +59,9 @@ def in_chunks(total: int, size: int, function: Callable[[int, int], T]) -> tuple
 
 
 def in_batches(batches: Iterable[list[int]], size: int, function: Callable[[list[int]], T]) -> list[T]:
-    """Call `function(positions)` for every batch; one that does not fit into memory is halved, and so are all after it.
+    """Call `function(positions)` for every batch, and return its results in order.
 
-    `size`: that of the largest batch. Returns what the function gave, in order.
+    A batch that does not fit into memory is halved, and so are all after it. `size` is that of the largest batch.
     """
     found = list[T]()
     for batch in batches:
@@ -75,7 +75,7 @@ def in_batches(batches: Iterable[list[int]], size: int, function: Callable[[list
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Say whether an error means that memory is used up; PyTorch's class for GPUs is not the only one."""
+    """Return whether an error means that memory is used up; there are more classes than PyTorch's for GPUs."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return isinstance(error, RuntimeError) and any(text in str(error) for text in _USED_UP)

@@ -1,7 +1,7 @@
-"""How far a run is, as a page for Prometheus: text of format 0.0.4 at ``/metrics``.
+"""How far a run is, as a page for Prometheus: text in format 0.0.4 at ``/metrics``.
 
 Names follow Prometheus' conventions (https://prometheus.io/docs/practices/naming/): base units, counters end in
-``_total``. Counters count the tasks of this run alone, not those that had a result before.
+``_total``. Counters count only the tasks that this run computed, not those that had a result before.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Sample = tuple[Mapping[str, str], float]
 
 
 class Metrics(Nothing):
-    """Serves the last state that it was shown, from a thread of its own, until it is closed.
+    """Serves the last state that it was shown, in a thread of its own, until it is closed.
 
     Args:
-        place: a port of this machine alone, or ``HOST:PORT``; port 0 takes a free one.
+        place: a port that only this machine can reach, or ``HOST:PORT``; port 0 means any free one.
 
     Raises:
-        UsageError: `place` is neither, or cannot be listened on.
+        UsageError: `place` is neither, or it is not possible to listen there.
     """
 
     every_s = 1.0
@@ -68,7 +68,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Page)
 
     def server_bind(self) -> None:
-        """Do not ask a name server what this machine is called, which takes long where none answers."""
+        """Bind without asking a name server for the name of this machine, which takes long if none answers."""
         TCPServer.server_bind(self)
 
 
@@ -90,21 +90,30 @@ class _Page(BaseHTTPRequestHandler):
 
 
 def lines_of(state: RunState) -> Iterator[str]:
-    """Yield the lines of the page: for each metric its help, its type and its samples."""
+    """Yield the lines of the page: help, type and samples of each metric."""
     started, updated = (datetime.fromisoformat(text).timestamp() for text in (state.started, state.updated))
     tracks, none = state.tracks.items(), dict[str, str]()
     running = [({"track": track}, float(sum(own.track == track for own in state.running))) for track in state.tracks]
     about = {"version": __version__, "host": state.host, "run": state.id}
-    yield from _metric("info", "gauge", "What runs, always 1.", [(about, 1)])
+    yield from _metric("info", "gauge", "The run and its version; always 1.", [(about, 1)])
     yield from _metric("start_time_seconds", "gauge", "When the run started, Unix time.", [(none, started)])
     yield from _metric("updated_time_seconds", "gauge", "When these numbers were taken, Unix time.", [(none, updated)])
-    yield from _metric("cells", "gauge", "Cells of the run, with those that had a result before.",
-                       [({"track": track}, part.total) for track, part in tracks])  # fmt: skip
-    yield from _metric("cells_finished", "gauge", "Cells that have a result, with those that had one before.",
-                       [({"track": track}, part.done) for track, part in tracks])  # fmt: skip
+    yield from _metric(
+        "cells",
+        "gauge",
+        "Cells of the run, including those that had a result before.",
+        [({"track": track}, part.total) for track, part in tracks],
+    )
+    yield from _metric(
+        "cells_finished",
+        "gauge",
+        "Cells that have a result, including those that had one before.",
+        [({"track": track}, part.done) for track, part in tracks],
+    )
     yield from _metric("cells_running", "gauge", "Cells that are being computed.", running)
-    yield from _metric("cells_done_total", "counter", "Cells that this run computed.",
-                       [(none, state.done - state.reused)])  # fmt: skip
+    yield from _metric(
+        "cells_done_total", "counter", "Cells that this run computed.", [(none, state.done - state.reused)]
+    )
     yield from _metric("cells_failed_total", "counter", "Cells that failed in this run.", [(none, state.failed)])
     if state.left_s is not None:
         bound = ("left_at_least_seconds", "goes on at least")

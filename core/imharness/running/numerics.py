@@ -1,4 +1,4 @@
-"""The numerics of a fresh process with one thread, whatever this process did before: same seed, same rows.
+"""Gives a block the numerics of a fresh process with one thread, so that the same seed gives the same rows.
 
 The last bits of a sum depend on how it is split among threads: gradients of convolutions (oneDNN) and products of
 matrices (OpenBLAS, MKL) differ between one thread and two. Settings of torch, such as the default type, change more.
@@ -17,12 +17,12 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 VARIABLES = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
-"""Read by a library when it is loaded: for those that are loaded while a task is computed."""
+"""Variables that a library reads when it is loaded, for libraries that are loaded while a task is computed."""
 SUBNORMAL = 5e-324
-"""The smallest number: times one it is zero where such numbers are flushed."""
+"""The smallest positive number; its product with one is zero if subnormal numbers are flushed."""
 
 Setting = tuple[Callable[[], Any], Callable[[Any], object], Any]
-"""How a setting of the process is read and written, and what it is in a fresh process with one thread."""
+"""How to read and to write a setting of the process, and its value in a fresh process with one thread."""
 
 _entering = threading.Lock()
 _inside = 0
@@ -31,17 +31,17 @@ _found = ExitStack()
 
 @contextmanager
 def fresh_numerics() -> Iterator[None]:
-    """Compute inside as a fresh process does that has one thread; also a decorator.
+    """Compute as a fresh process with one thread would; this is a context manager and a decorator.
 
-    What was set before is set again at the end, where threads of this process are inside together by the last of them;
-    OpenBLAS may then keep one thread, which only the thread that came first can change.
+    The earlier settings are restored at the end. If several threads of this process are inside at once, the last of
+    them restores the settings; OpenBLAS may then keep one thread, which only the thread that came first can change.
     """
     global _inside, _found
     import torch
 
     with _entering:
         if _inside:
-            _libraries(len(sys.modules)).limit(limits=1)  # of OpenMP, every thread has its own number
+            _libraries(len(sys.modules)).limit(limits=1)  # for OpenMP, every thread has its own limit
         else:
             _found = _kept()
         _inside += 1
@@ -60,7 +60,7 @@ def fresh_numerics() -> Iterator[None]:
 
 
 def _kept() -> ExitStack:
-    """Return what puts all settings back as they are now; libraries have one thread from here on."""
+    """Limit libraries to one thread, and return an exit stack that restores all settings to what they are now."""
     found = ExitStack()
     for read, write, _ in _settings():
         found.callback(write, read())
@@ -91,5 +91,5 @@ def _set_variable(name: str, value: str | None) -> None:
 
 @lru_cache(maxsize=1)
 def _libraries(modules: int) -> ThreadpoolController:
-    """Return what sets the threads of the numeric libraries that are loaded; looked for again after an import."""
+    """Return a controller of the threads of loaded numeric libraries; `modules` makes it look again after an import."""
     return ThreadpoolController()

@@ -1,4 +1,4 @@
-"""The pages of a store, which an installed package writes that implements the hook `build_site`."""
+"""Writes the pages of a store by an installed package that implements the hook `build_site`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from imharness.errors import HarnessError
 def build_site(address: str | Path, folder: Path) -> Sequence[str]:
     """Write the pages of the tables in a store; return one line for each thing that was left out.
 
-    Raises `HarnessError` where no installed package writes pages, and what the package raises.
+    Raises `HarnessError` if no installed package writes pages, and whatever that package raises.
     """
     loaded = load_plugins(hook="build_site")
     problems: Sequence[str] | None = loaded.manager.hook.build_site(store=str(address), folder=folder)

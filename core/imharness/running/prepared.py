@@ -1,4 +1,7 @@
-"""Imported by the server that forks workers on the CPU: all but packages of others, whose threads no fork takes."""
+"""Imports what CPU workers need, in the server that they are forked from.
+
+Packages of others are not imported, because threads that they may start would not survive the fork.
+"""
 
 import gc
 import importlib.metadata
@@ -9,4 +12,4 @@ from imharness.components.loading import GROUP, load_plugins
 
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends with the run that started it
 load_plugins(importlib.metadata.distribution("image-privacy-harness").entry_points.select(group=GROUP))
-gc.freeze()  # no worker looks through what was imported, nor does the server when it ends
+gc.freeze()  # garbage collection skips what was imported, in workers and at the end of the server

@@ -1,4 +1,4 @@
-"""Makes tables and pages while a run goes on, in a thread of its own, at a small share of the run's time."""
+"""Makes tables and pages during a run, in a thread of its own and in a small share of the run's time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from imharness.running.sweep import RunResult
 from imharness.running.views import pause_after, short
 
 STEP = 0.1
-"""Tables are made again after so much more of a track is done, or a minute later."""
+"""Tables are made again when this further share of a track is done, or after `EVERY_S` seconds."""
 EVERY_S = 60.0
 LOOK_S = 1.0
 THREAD = "tables meanwhile"
 SHARE = 0.05
-"""Of the time of a run, what making tables and pages may take."""
+"""The share of a run's time that making tables and pages may take."""
 
 
 class TablesMeanwhile:
@@ -28,19 +28,26 @@ class TablesMeanwhile:
 
     Args:
         first: track -> keys of the cells of its first table.
-        board_of: makes the tables of a graph from the tasks that are done and failed so far.
+        board_of: makes the tables of a graph from the tasks that are done or have failed so far.
         build: writes the site.
         note: gets a line when a track has its first tables.
-        warn: gets a line where pages cannot be written.
+        warn: gets a line if pages cannot be written.
 
-    `page` is the page that shows the tables, empty until it is written; `whole` has the tables of tracks that are done.
+    `page` is the page that shows the tables, or "" before it is written; `whole` has the tables of finished tracks.
     """
 
     def __init__(
-        self, graphs: Sequence[Graph], store: Store, site: Path, *, first: Mapping[str, Set[str]],
-        board_of: Callable[[Graph, RunResult], Board], build: Callable[[str, Path], None],
-        note: Callable[[str], None], warn: Callable[[str], None],
-    ) -> None:  # fmt: skip
+        self,
+        graphs: Sequence[Graph],
+        store: Store,
+        site: Path,
+        *,
+        first: Mapping[str, Set[str]],
+        board_of: Callable[[Graph, RunResult], Board],
+        build: Callable[[str, Path], None],
+        note: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:
         self.page, self._note, self._warn = "", note, warn
         self.spent_s = 0.0
         self.whole = dict[str, Board]()
@@ -50,10 +57,10 @@ class TablesMeanwhile:
         self._thread: threading.Thread | None = None
 
     def offer(self, outcome: RunResult, left_s: float | None) -> None:
-        """Make tables of what is done, where it is time for that and no others are being made.
+        """Make tables of what is done, if it is time for that and no others are being made.
 
-        Tables of a track that has ended are the last of it: they are made in any case, its pages when the time allows.
-        `left_s`: how long the run is expected to go on, None while that is not known.
+        When a track has ended, its last tables are made in any case, and its pages if time allows. `left_s` is how many
+        seconds the run is expected to go on, or None while that is not known.
         """
         if self._thread is not None and self._thread.is_alive():
             return
@@ -76,13 +83,13 @@ class TablesMeanwhile:
             self._thread.start()
 
     def finish(self) -> Mapping[str, Board]:
-        """Wait until no tables are being made; return those of tracks that are done."""
+        """Wait until no tables are being made, and return those of finished tracks."""
         if self._thread is not None:
             self._thread.join()
         return self.whole
 
     def write_pages(self) -> None:
-        """Write the pages of what the store holds now; raises `HarnessError` where that is not possible."""
+        """Write the pages of what the store holds now; raises `HarnessError` if that is not possible."""
         self._build(self._store.address, self._site)
         self.page = str(self._site / "index.html")
 
@@ -91,7 +98,7 @@ class TablesMeanwhile:
         for track in tracks:
             try:
                 board = self._board_of(track.graph, outcome)
-            except HarnessError:  # too little is there yet; what is wrong is said at the end
+            except HarnessError:  # there is too little yet; a real error is reported at the end
                 board = None
             if board is not None and not board.waiting:
                 self.whole[board.track] = board
@@ -109,7 +116,7 @@ class TablesMeanwhile:
 
 
 class _Track:
-    """When the tables of a track were made, and of how much."""
+    """When the tables of a track were made, and from how many tasks."""
 
     def __init__(self, graph: Graph, first: Set[str]) -> None:
         self.graph, self._first = graph, first
@@ -117,12 +124,12 @@ class _Track:
         self._at, self._ended = float("-inf"), 0
 
     def earlier(self, outcome: RunResult, ranked: Sequence[str]) -> None:
-        """Note that an earlier run has published what was done before."""
+        """Note that an earlier run has published the earlier results."""
         if self.graph.track.info.id in ranked:
             self.published, self._at, self._ended = True, time.monotonic(), self._count(outcome)
 
     def is_due(self, outcome: RunResult, now: float, *, affordable: bool) -> bool:
-        """Return whether there is enough new for tables, and time to make them."""
+        """Return whether enough is new to make tables, and there is time to make them."""
         ended = self._count(outcome)
         if ended == self._ended:
             return False
@@ -134,11 +141,11 @@ class _Track:
         return self._first <= outcome.done | outcome.failed.keys()
 
     def has_ended(self, outcome: RunResult) -> bool:
-        """Return whether nothing more of the track will come, and its tables do not show all of it."""
+        """Return whether all tasks of the track have ended and its tables do not show all of them yet."""
         return self._ended < self._count(outcome) == len(self.graph.tasks)
 
     def made(self, outcome: RunResult, board: Board | None) -> bool:
-        """Note that tables were made, or could not be; return whether these are its first."""
+        """Note that tables were made, or could not be made; return whether they are the track's first."""
         self._at, self._ended = time.monotonic(), self._count(outcome)
         filled = board is not None and any(table.rows for table in board.tables)
         first = filled and not self.published

@@ -1,4 +1,4 @@
-"""Crops, flips and colour shifts that keep sizes, labels and, nearly, quality."""
+"""Shifts, flips and recolours images so that sizes and labels stay, and quality nearly stays."""
 
 from __future__ import annotations
 
@@ -18,38 +18,41 @@ if TYPE_CHECKING:
     from imharness.contracts.image_dataset import ImageSet
 
 SHIFT, BLOCK = 16, 8
-"""Longest way that an image is moved up or down, and to a side, px; at most an eighth of the shorter side. Where that
-allows it, the way is a multiple of `BLOCK`: metrics know at which places JPEG and networks divide images."""
+"""The longest distance in pixels by which an image is moved in each direction, but at most an eighth of its shorter
+side. If possible, the distance is a multiple of `BLOCK`, because metrics react to the grid by which JPEG and networks
+divide images."""
 FADED = (0.01, 0.04)
-"""How far the darkest and the brightest value of each channel come towards the middle, of a range of 1."""
+"""How far the darkest and the brightest value of each channel move towards the middle of the range [0, 1]."""
 
 
 def seeds_of_task(secret: str, seed: int, options: Mapping[str, object]) -> tuple[str, int]:
-    """Return the seed of the secret split that a task is of, or "", and the seed of its randomness.
+    """Return the seed of the secret split that a task belongs to, or "", and the seed of its randomness.
 
-    On a secret split nobody can tell an image by its random stream. Raises `UsageError` without the seed of the split.
+    On a secret split, nobody can recognise an image by its random stream. Raises `UsageError` if the seed of the split
+    was not given.
     """
     if OPTION not in options:
         return "", seed
     if digest_of(secret) != options[OPTION]:
-        raise UsageError(f"this needs the seed of the secret split {options[OPTION]}; give it by --secret FILE")
+        raise UsageError(f"this needs the seed of the secret split {options[OPTION]}; give it with --secret FILE")
     return secret, int.from_bytes(hashlib.sha256(f"{secret}\x1f{seed}".encode()).digest()[:8], "big") >> 1
 
 
 def hidden(images: ImageSet, seed: str) -> ImageSet:
-    """Return an image set as the secret split has it, unchanged without a seed.
+    """Return the image set of the secret split, or the image set unchanged if there is no seed.
 
-    Images with one reference are changed alike, so that distances between them and opinions about them hold.
+    Images with the same reference are changed in the same way, so that distances between them and opinions about them
+    stay valid.
     """
     sources = images.columns.get("reference", np.array(images.names))
     return replace(images, load=lambda p: changed(images.load(p), seed, sources[list(p)])) if seed else images
 
 
 def changed(images: torch.Tensor, seed: str, sources: Iterable[object]) -> torch.Tensor:
-    """Return images ``(n, 3, H, W)`` in [0, 1], moved, mirrored or not, and with other colours; multiples of 1/255.
+    """Return images ``(n, 3, H, W)`` in [0, 1], multiples of 1/255, moved, perhaps mirrored, and recoloured.
 
-    What leaves on one side is made up on the other by reflection. Colours lose a little contrast, each channel its own
-    share, and none is clipped. Equal sources get equal changes.
+    Pixels that are missing at a side are filled by reflection. Each channel loses a little contrast, by its own amount,
+    and no value is clipped. Equal sources get equal changes.
     """
     n, channels, height, width = images.shape
     draws = torch.from_numpy(_uniform(seed, [str(source) for source in sources], 3 + 2 * channels))
@@ -60,22 +63,24 @@ def changed(images: torch.Tensor, seed: str, sources: Iterable[object]) -> torch
     rows, columns = _reflected(down, height), _reflected(right, width)
     columns = torch.where(draws[:, 2:3] < 0.5, columns, columns.flip(1))
     moved = images[
-        torch.arange(n)[:, None, None, None], torch.arange(channels)[:, None, None],
-        rows[:, None, :, None], columns[:, None, None, :],
-    ]  # fmt: skip
+        torch.arange(n)[:, None, None, None],
+        torch.arange(channels)[:, None, None],
+        rows[:, None, :, None],
+        columns[:, None, None, :],
+    ]
     ends = FADED[0] + (FADED[1] - FADED[0]) * draws[:, 3:].float().view(n, 2, channels, 1, 1)
     low, high = ends[:, 0], 1 - ends[:, 1]
     return (low + (high - low) * moved).mul(255).round().div(255)
 
 
 def _reflected(by: torch.Tensor, size: int) -> torch.Tensor:
-    """Return positions ``(n, size)`` that are moved by ``(n,)``, and go back where they would leave [0, size)."""
+    """Return positions ``(n, size)`` that are moved by ``(n,)`` and reflected at the ends of [0, size)."""
     places = (torch.arange(size) + by[:, None]).abs()
     return size - 1 - (size - 1 - places).abs()
 
 
 def _uniform(seed: str, sources: Sequence[str], count: int) -> npt.NDArray[np.float64]:
-    """Return numbers in [0, 1), float64 ``(n, count)``, that follow from the seed and each source's name."""
+    """Return numbers in [0, 1), float64 ``(n, count)``, that depend only on the seed and the name of each source."""
     key = hashlib.sha256(seed.encode()).digest()
     drawn = b"".join(hashlib.blake2b(name.encode(), digest_size=4 * count, key=key).digest() for name in sources)
     return np.frombuffer(drawn, dtype="<u4").reshape(len(sources), count) / 2**32

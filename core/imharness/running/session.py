@@ -1,4 +1,4 @@
-"""A session is the one way to do work: it plans, computes, merges, ranks and publishes, and tells who watches."""
+"""A session does all work on a store: it plans, computes, merges, ranks and publishes, and informs a watcher."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from imharness.running.watching import RunWatch, first_sets
 
 
 class Ranked(NamedTuple):
-    """The tables of a track, by comparison the scores behind them, and the cells that they are of."""
+    """The tables of a track, the scores behind them by comparison, and the cells that they are made from."""
 
     board: Board
     numbers: Mapping[str, npt.NDArray[np.float32]]
@@ -48,7 +48,7 @@ class Ranked(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """What became of the cells of a run, and the tables of each track."""
+    """What happened to the cells of a run, and the tables of each track."""
 
     result: RunResult
     boards: Sequence[Board]
@@ -56,13 +56,14 @@ class Ran(NamedTuple):
 
 @dataclass
 class Session:
-    """Work on one store by one profile.
+    """Work on one store with one profile.
 
     Args:
-        profile: what is computed, and the seed of the secret split, if it is of one.
-        registry: the components that names mean.
-        seed, limit: as `harness run` takes them.
-        command: what the tables say they were made by.
+        store: where the results are kept.
+        profile: what is computed, and the seed of the secret split, if it uses one.
+        registry: the components that names refer to.
+        seed, limit: as for `harness run`.
+        command: the command that the tables state as their origin.
         executor, devices, workers, settings, prepare: where cells are computed; see `open_executor`.
     """
 
@@ -80,7 +81,7 @@ class Session:
 
     @cached_property
     def times(self) -> Times:
-        """How long cells take on the first device, by what the store holds."""
+        """How long cells take on the first device, as learnt from the results in the store."""
         return learnt_times(self.store, device_name(torch.device(resolve_devices(self.devices)[0])))
 
     def plan(
@@ -91,9 +92,9 @@ class Session:
         further: Mapping[str, Sequence[str]] | None = None,
         whole: bool = False,
     ) -> list[Graph]:
-        """Return the graphs of tracks, of all that the profile has by default; see `plan_track`.
+        """Return the graphs of tracks, by default of all in the profile; see `plan_track`.
 
-        Raises `UsageError` for a name that nothing has, and for a selection that leaves nothing.
+        Raises `UsageError` for an unknown name, and for a selection that leaves nothing.
         """
         ids = list(self.profile.tracks) if tracks is None else chosen_tracks(self.registry, self.profile, tracks)
         refuse_contradictions(self.registry, self.profile, ids, only or {})
@@ -101,13 +102,13 @@ class Session:
         return [plan_track(id, self.profile, self.registry, seed=self.seed, limit=self.limit, **chosen) for id in ids]
 
     def keep_to(self, budget: str | None, graphs: Sequence[Graph], *, fresh: bool = False) -> None:
-        """Take out of graphs what does not fit into a budget, such as "90m"; None is enough for all."""
+        """Remove tasks from the graphs that do not fit into a budget such as "90m"; None means no limit."""
         first = first_sets(graphs, self.profile)
         if budget:
             keep_to_budget(graphs, self.store, self.times, first, budget, fresh=fresh)
 
     def open(self) -> Executor:
-        """Return what computes cells into the store."""
+        """Return the executor that computes cells into the store."""
         return open_executor(
             self.store.address,
             name=self.executor,
@@ -121,7 +122,7 @@ class Session:
         )
 
     def compute(self, graphs: Sequence[Graph], advance: Callable[[int, int], None]) -> RunResult:
-        """Compute the cells that the store lacks; `advance` is told how many of all have ended."""
+        """Compute the cells that the store lacks; `advance` is called with (ended, total)."""
         total = sum(len(graph.tasks) for graph in graphs)
 
         def watch(outcome: RunResult, running: Mapping[str, float]) -> None:
@@ -156,12 +157,14 @@ class Session:
         keep: bool = True,
         joins: bool = False,
     ) -> Ranked:
-        """Merge what was computed into what was there, and make the tables of a track.
+        """Merge what was computed into the earlier results, and return the tables of a track.
 
         Args:
-            known: what is known of the entries; by default what `known_entries` says.
-            keep: whether the store keeps the tables, and what they are of.
-            joins: the graph is a part that joins a run, whose budget goes on to be told.
+            graph: the graph of the track.
+            result: what happened to its tasks.
+            known: what is known about the entries; by default what `known_entries` returns.
+            keep: whether to store the tables and the sweep that they are made from.
+            joins: whether the graph is a part that joins a run, so that the gaps of the run's budget stay.
         """
         with self.store.alone() if keep else nullcontext():
             sweep = merged_sweep(
@@ -184,7 +187,7 @@ class Session:
     def run(
         self, graphs: Sequence[Graph], *, site: Path | None = None, fresh: bool = False, watcher: Watcher | None = None
     ) -> Ran:
-        """Compute the cells that the store lacks, all with `fresh`, make the tables, and write the pages into `site`.
+        """Compute the cells that the store lacks (or all if `fresh`), make the tables, and write the pages into `site`.
 
         With a site, tables and pages are published as soon as there is something to show.
         """

@@ -1,11 +1,13 @@
-"""A cell that takes long, computed in shards by several workers, and joined.
+"""Computes a cell that takes long in shards, by several workers, and joins them.
 
-A cell works through pieces one after the other: batches of images, groups of models. A shard computes some of them,
-whole ones, so that its numbers are to the bit those that the cell alone would get; the cell then joins what its shards
-left, and computes what one of them could not. Its key, rows and record are the same with shards or without.
+A cell works through pieces one after the other: batches of images, groups of models. A shard computes some of these
+pieces as they are, so that its numbers are bit for bit those that the cell alone would get. The cell then joins the
+results of its shards, and computes itself what a shard could not. Its key, rows and record are the same with and
+without shards.
 
-The key that a worker is given says which it is: ``<key>.2-8`` is the third of eight shards of a cell, ``<key>.all-8``
-joins all eight, ``<key>`` has none. Until the cell is done its shards lie in ``shards/ab/<key>/``.
+The key that a worker is given says what to compute: ``<key>.2-8`` is the third of eight shards of a cell,
+``<key>.all-8`` joins all eight, ``<key>`` is the cell without shards. Until the cell is done, its shards are kept in
+``shards/ab/<key>/``.
 """
 
 from __future__ import annotations
@@ -24,15 +26,15 @@ from imharness.results.storage.files import Files
 FOLDER = "shards"
 ALL = "all"
 SECONDS = "seconds of the shard"
-"""The array that tells how long a shard took."""
+"""The name of the array with the seconds that a shard took."""
 DIGEST = 64
-"""What a file begins with: the sha256 of the rest, as hexadecimal digits."""
+"""The length of the beginning of a file: the sha256 of the rest, in hexadecimal digits."""
 P = TypeVar("P")
 Columns = Mapping[str, npt.NDArray[Any]]
 
 
 class ShardDone(BaseException):
-    """Ends the step of a shard, whose pieces are computed and stored: what else a step does is for the whole cell."""
+    """Ends the step in a shard when its pieces are computed and stored; the rest of the step is for the whole cell."""
 
 
 def keys_of_shards(cell: str, of: int) -> list[str]:
@@ -41,7 +43,7 @@ def keys_of_shards(cell: str, of: int) -> list[str]:
 
 
 def key_of_join(cell: str, of: int) -> str:
-    """Return the key by which a worker joins the shards of a cell."""
+    """Return the key with which a worker joins the shards of a cell."""
     return f"{cell}.{ALL}-{of}"
 
 
@@ -51,9 +53,10 @@ def cell_of(key: str) -> str:
 
 
 class Shards:
-    """What a worker computes of a cell, by the key that it is given. `seconds`: what shards took that it joined.
+    """What a worker computes of a cell, as its key says.
 
-    `made_with`: versions and device; a shard that was made with others is not joined.
+    `seconds` is how long the joined shards took. `made_with` gives versions and device; a shard that was made with
+    others is not joined.
     """
 
     def __init__(self, store: Files, key: str, made_with: Callable[[], Mapping[str, str]] = dict) -> None:
@@ -65,13 +68,13 @@ class Shards:
 
     @property
     def partial(self) -> bool:
-        """Whether this worker computes one shard of the cell, and not the cell."""
+        """Whether this worker computes only one shard of the cell."""
         return self._number is not None
 
     def joined(self, pieces: Sequence[P], compute: Callable[[Sequence[P]], Sequence[Columns]]) -> dict[str, Any]:
         """Return what `compute` gives for all pieces, joined row by row; raises `ShardDone` in a shard.
 
-        `compute` takes neighbouring pieces and returns columns for each, of which one may lack some. Only the first
+        `compute` takes successive pieces and returns columns for each; a piece may lack some columns. Only the first
         call for a cell is shared.
         """
         if self._shared:
@@ -91,7 +94,7 @@ class Shards:
         return _joined(found)
 
     def forget(self) -> None:
-        """Remove what was joined."""
+        """Remove the shards that were joined."""
         if self._of > 1:
             forget_shards(self._store, self.cell)
 
@@ -106,13 +109,13 @@ class Shards:
         self._store.backend.put(self._name(number), sha256_of(content).encode() + content)
 
     def _read(self, number: int) -> Columns | None:
-        """Return what a shard left; None where it is not there or damaged."""
+        """Return the result of a shard, or None if it is missing or damaged."""
         content = self._store.backend.get(self._name(number), _is_sound)
         if content is None or not _is_sound(content):
             return None
         found = dict(safetensors.numpy.load(content[DIGEST:]))
         self.seconds += float(found.pop(SECONDS)[0])
-        return {name.partition(" ")[2]: found[name] for name in sorted(found)}  # a file does not keep their order
+        return {name.partition(" ")[2]: found[name] for name in sorted(found)}  # the file does not keep their order
 
 
 def forget_shards(store: Files, cell: str) -> None:

@@ -1,4 +1,4 @@
-"""Run graphs of tasks to the end: skip what is done, order by needs, survive whatever a cell does."""
+"""Runs graphs of tasks to the end: skips finished tasks, orders tasks by needs, and survives whatever a cell does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POLL_S = 0.25
 
 @dataclass
 class RunResult:
-    """What became of the tasks of a run: keys that are done, and a line for each that failed."""
+    """What happened to the tasks of a run: the keys that are done, and a line for each that failed."""
 
     done: set[str] = field(default_factory=set)
     reused: int = 0
@@ -27,22 +27,30 @@ class RunResult:
 
 
 Order = Callable[[Mapping[str, Task]], Mapping[str, float]]
-"""Tasks that are to run -> numbers; those with a small one start first, of equals the one that was planned first."""
+"""Tasks to run -> numbers; tasks with small numbers start first, and those with equal ones in the order of the plan."""
 Watch = Callable[[RunResult, Mapping[str, float]], None]
-"""Is called after each change and several times a second, with the start (monotonic, s) of what runs; inf: it waits."""
+"""Called after each change and several times a second, with the start of each running task (monotonic seconds).
+
+The start is infinite if no worker has begun the task yet.
+"""
 
 
 def finished_before(store: Store, tasks: Mapping[str, Task], outcome: RunResult) -> None:
-    """Note which tasks already have a result; a damaged one is named and will be computed again."""
+    """Note in `outcome` which tasks already have a result; damaged ones get a warning and will be computed again."""
     outcome.done, outcome.warnings = store.finished(tasks)
     outcome.reused = len(outcome.done)
 
 
 def execute(
-    graphs: Sequence[Graph], store: Store, start: Callable[[], Executor], *, fresh: bool = False,
-    order: Order = lambda tasks: {}, watch: Watch = lambda outcome, running: None,
-) -> RunResult:  # fmt: skip
-    """Compute every task of the graphs that has no result yet. What is finished stays, whatever happens after it."""
+    graphs: Sequence[Graph],
+    store: Store,
+    start: Callable[[], Executor],
+    *,
+    fresh: bool = False,
+    order: Order = lambda tasks: {},
+    watch: Watch = lambda outcome, running: None,
+) -> RunResult:
+    """Compute every task of the graphs that has no result yet; finished tasks stay, whatever happens later."""
     tasks = {key: task for graph in graphs for key, task in graph.tasks.items()}
     outcome = RunResult()
     if not fresh:
@@ -88,7 +96,7 @@ def _drain(
                 heapq.heappush(ready, places[result.key])
             else:
                 outcome.failed[result.key] = result.line
-    for key, task in tasks.items():  # every task stands behind those it needs
+    for key, task in tasks.items():  # every task comes after those that it needs
         broken = next((need for need in task.spec.needs.values() if need in outcome.failed), None)
         if broken is not None:
             outcome.failed[key] = f"needs a task that failed ({outcome.failed[broken]})"

@@ -1,4 +1,4 @@
-"""The one window from an attack to what it attacks."""
+"""The target of an attack: the metric and perhaps a defense, seen only through scores and gradients."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ Purify = Callable[[Images, ImageRng], Images]
 def straight_through(purify: Purify, stand_in: Purify | None = None) -> Purify:
     """Return a purification with the result of `purify` and the gradient of `stand_in`, or else of the identity.
 
-    Both draw the same numbers. The gradient reaches another size by resizing. This is backward pass differentiable
-    approximation (Athalye, Carlini & Wagner, "Obfuscated gradients", ICML 2018, section 4.1).
+    Both draw the same random numbers. If the result has another size, the gradient passes through a resize. This is
+    backward pass differentiable approximation (Athalye, Carlini & Wagner, "Obfuscated gradients", ICML 2018, section
+    4.1).
     """
 
     def through(images: Images, rng: ImageRng) -> Images:
@@ -37,31 +38,44 @@ def straight_through(purify: Purify, stand_in: Purify | None = None) -> Purify:
 
 
 class MetricTarget:
-    """A score per image, higher = the attack does better: the metric, behind the defense when there is one.
+    """The `Target` of an attack: one score per image from the metric, behind the defense if there is one.
 
-    The metric scores each image from that image alone. So the gradient of image i is that of its own score, and both
-    can be computed chunk by chunk while a chunk's graph is alive: memory is bounded by `micro_batch`, which is halved
-    when it does not fit. Gradients are of first order. A lower-is-better metric is negated here and nowhere else.
+    The score of each image depends only on that image. So the gradient of image i is that of its own score, and scores
+    and gradients can be computed chunk by chunk: `micro_batch` bounds the memory, and is halved if a chunk does not
+    fit. Gradients are of first order. The sign of a metric is turned only here.
 
     Args:
         score: images -> ``(n,)``, or (images, reference) -> ``(n,)``; differentiable if `differentiable`.
         bounds: (lower, upper) of the metric itself.
-        sign: +1 if the attack raises the metric's score, -1 if it lowers it.
         images: how many images the attack works on; queries are counted for each.
-        reference: one image per image, for a metric that compares.
-        purify: the defense of an adaptive attack, with the streams it draws from: fresh ones for every query.
-        samples: defended copies that are averaged (expectation over transformation).
-        budget: most scores per image, however many copies each averages; None for no limit.
-        precision: "strict": float32; "fast": gradients by bfloat16; "search": the scores of a black-box search, too.
-            What is reported is scored elsewhere, in float32.
+        differentiable: whether the attack may read gradients.
+        reference: one reference for each image, for a metric that compares.
+        sign: +1 if the attack raises the metric's score, -1 if it lowers it.
+        purify: the defense that an adaptive attack knows.
+        rng: the streams that the defense draws from; every query draws new numbers.
+        samples: how many defended copies are averaged (expectation over transformation).
+        budget: the most scores per image, however many copies each averages; None means no limit.
+        micro_batch: how many images are scored at once.
+        precision: "strict" computes in float32, "fast" computes gradients in bfloat16, and "search" also the scores of
+            a black-box search. Reported scores are computed elsewhere, in float32.
     """
 
     def __init__(
-        self, score: Callable[..., Scores], bounds: tuple[float, float], *, images: int, differentiable: bool,
-        reference: Images | None = None, sign: int = 1, purify: Purify | None = None,
-        rng: ImageRng | None = None, samples: int = 1, budget: int | None = None, micro_batch: int = 64,
+        self,
+        score: Callable[..., Scores],
+        bounds: tuple[float, float],
+        *,
+        images: int,
+        differentiable: bool,
+        reference: Images | None = None,
+        sign: int = 1,
+        purify: Purify | None = None,
+        rng: ImageRng | None = None,
+        samples: int = 1,
+        budget: int | None = None,
+        micro_batch: int = 64,
         precision: str = "strict",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.differentiable = differentiable
         self.lower, self.upper = (bounds[0], bounds[1]) if sign > 0 else (-bounds[1], -bounds[0])
         self._score, self._sign, self._reference = score, sign, reference
@@ -72,7 +86,7 @@ class MetricTarget:
 
     @property
     def queries(self) -> torch.Tensor:
-        """int64 ``(N,)``: evaluations so far, per image: each score counts once for each defended copy."""
+        """Evaluations of each image so far, int64 ``(N,)``; each score counts once for each defended copy."""
         return self._asked * (1 if self._purify is None else self._samples)
 
     def __call__(self, images: Images) -> Scores:
@@ -126,7 +140,7 @@ class MetricTarget:
             try:
                 return one(images[start:stop], streams, compared)
             except (MemoryError, RuntimeError):
-                streams.restore(before)  # its halves draw the same numbers
+                streams.restore(before)  # so that its halves draw the same numbers
                 raise
 
         parts, self._micro_batch = in_chunks(len(images), self._micro_batch, chunk)
@@ -147,7 +161,7 @@ class MetricTarget:
 
 
 class _ScoreWithGradient(torch.autograd.Function):
-    """Scores forward, and in backward the vector-Jacobian product from the gradients computed with them."""
+    """Returns scores, and in the backward pass the vector-Jacobian product of the gradients computed with them."""
 
     @staticmethod
     def forward(ctx: torch.autograd.function.FunctionCtx, images: Images, target: MetricTarget) -> Scores:

@@ -1,4 +1,4 @@
-"""Whose code an error came from."""
+"""Finds whose code an error came from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Container
 
 
 def deepest_module(error: BaseException, modules: Container[str]) -> str:
-    """Return which of some modules stands deepest in the traceback of an error; an empty text where none does."""
+    """Return which of `modules` is deepest in the traceback of an error, or "" if none of them is in it."""
     found, trace = "", error.__traceback__
     while trace is not None:
         name = str(trace.tb_frame.f_globals.get("__name__", ""))

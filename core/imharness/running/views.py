@@ -1,4 +1,4 @@
-"""Who is shown how far a run is, and how often: showing it takes a small share of the run's time."""
+"""Who is shown how far a run is, and how often, so that showing it takes a small share of the run's time."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from typing import Protocol
 from imharness.running.schedule.state import RunState
 
 SHARE = 0.05
-"""Of the time of a run, what each thing that is done about it, again and again, may take in its main thread."""
+"""The share of a run's time that each repeated activity, such as showing its state, may take in the main thread."""
 NOTICED_S = 0.05
-"""What takes less is not worth being put off."""
+"""Seconds; an activity that takes less is never delayed."""
 
 
 def pause_after(took: float) -> float:
-    """Return the seconds to wait until something is done again that took so many: counting 10^6 tasks takes long."""
+    """Return how many seconds to wait before repeating an activity that took `took` seconds.
+
+    Counting 10^6 tasks, for example, takes long.
+    """
     return took / SHARE if took > NOTICED_S else 0.0
 
 
 class View(Protocol):
-    """Shows a run. `every_s`: how often it wants to be told."""
+    """Shows a run. `every_s` is the number of seconds between two states that it wants."""
 
     every_s: float
 
@@ -49,13 +52,14 @@ def _silent(line: str) -> None:
 
 @dataclass(frozen=True)
 class Watcher:
-    """Who is told how a run goes.
+    """Who is informed about a run.
 
     Args:
-        view: shows how far it is; `others`, too.
-        note: gets a line when the first tables of a track are there.
-        warn: gets a line for what went wrong and ends nothing.
-        listeners: name -> who is told of new tables, beside the plugins; see `open_listeners`.
+        view: shows how far the run is.
+        others: further views.
+        note: gets a line when the first tables of a track are ready.
+        warn: gets a line for each problem that does not end the run.
+        listeners: name -> a listener that is told about new tables, in addition to plugins; see `open_listeners`.
     """
 
     view: View = field(default_factory=Nothing)

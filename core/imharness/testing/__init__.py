@@ -1,6 +1,6 @@
-"""The conformance kit: what `harness plugins check` runs, for the tests of plugin packages.
+"""The conformance suite of `harness plugins check`, for the tests of plugin packages.
 
-In a test, `harness_check` runs once per check and component of the modules that ``harness_plugins`` names::
+A test with the fixture `harness_check` runs once for each check and component of the modules in ``harness_plugins``::
 
     [tool.pytest.ini_options]
     harness_plugins = ["my_package"]
@@ -21,7 +21,7 @@ __all__ = ["CheckResult", "Trial", "check_component", "components_of", "trials"]
 
 
 def __getattr__(name: str) -> object:
-    """Load the suite, and torch with it, when it is used: the help text of `harness plugins` needs neither."""
+    """Load the suite, and with it torch, when it is used, because the help of `harness plugins` needs neither."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module("imharness.testing.conformance"), name)

@@ -1,4 +1,4 @@
-"""What is special about attacks: what they attack, and that they must gain by it."""
+"""The checks of attacks: they attack a small network, and must raise its score."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from imharness.testing import samples
 from imharness.testing.probe import CPU, Inputs, OwnCheck, Probe, silent
 
 SCORE_TOLERANCE = 0.05
-"""Of scores in (0, 1), for an attack alone and in a batch."""
+"""How far scores in (0, 1) may differ between an image that is attacked alone and in a batch."""
 
 
 class AttackProbe(Probe):
-    """Attacks a small network; a budget of queries holds per image, and a black-box attack gets no gradient."""
+    """Attacks a small network; the budget of queries holds for each image, and a black-box attack gets no gradient."""
 
     component: BaseAttack
     sizes = ((2, 64, 64), (1, 75, 61), (5, 64, 64))
@@ -63,7 +63,7 @@ class AttackProbe(Probe):
         return f"mean gain {gain:.3g} on scores in (0, 1)"
 
     def _alone(self) -> str:
-        """Compare scores, not pixels: a step that rounding turned gives other pixels and as good an attack."""
+        """Compare scores, not pixels: a step that rounding reverses changes pixels, but not how good the attack is."""
         built, inputs, seeds = self.built, self.inputs(2), [1, 2]
         score = samples.Quality(self.seed)
         together = score(self.call(built, inputs, seeds))
@@ -81,7 +81,7 @@ class AttackProbe(Probe):
 
 
 class ReconstructionProbe(Probe):
-    """Rows are not compared alone and in the batch: optimisers turn rounding into other images."""
+    """Rebuilds images; rows alone and in a batch are not compared, as optimisers turn rounding into other images."""
 
     component: ReconstructionAttack
     sizes = ((2, 8, 8),)
@@ -100,7 +100,7 @@ class ReconstructionProbe(Probe):
 
 
 def _gradients(network: torch.nn.Module, batch: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return the gradient of each image by parameter, ``(n, *shape)``."""
+    """Return parameter -> the gradient of each image, ``(n, *shape)``."""
     found: list[dict[str, torch.Tensor]] = []
     for i in range(len(batch)):
         label = torch.tensor([i % samples.CLASSES], device=batch.device)

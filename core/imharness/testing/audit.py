@@ -1,4 +1,4 @@
-"""What a component does beside its work: global randomness, network, processes, files."""
+"""Watches what a component does besides its work: global randomness, network, processes, files."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ ATTEMPTS = {
     "os.forkpty": "tried to fork",
     "os.kill": "tried to end a process",
 }
-"""Audit events that no component has a reason to cause."""
+"""Audit events that no component has a reason to cause -> what they mean."""
 _HARMLESS = ("socket.__new__", "os.kill")
-"""What libraries do without reaching anything; only the sandbox notes it."""
+"""Events that libraries cause without reaching anything; only the sandbox notes them."""
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _watched: dict[int, list[str]] = {}
 _installed = False
 
 
 def path_of(arguments: tuple[Any, ...]) -> str:
-    """Return the path that an audit event of a file names, as it was given, or an empty string."""
+    """Return the path in an audit event of a file, as it was given, or an empty string."""
     named = bool(arguments) and isinstance(arguments[0], str | bytes | os.PathLike)
     return os.fsdecode(arguments[0]) if named else ""
 
 
 def opens_to_write(event: str, arguments: tuple[Any, ...]) -> bool:
-    """Say whether an audit event opens a file to write into it."""
+    """Return whether an audit event opens a file for writing."""
     return event == "open" and isinstance(arguments[2], int) and bool(arguments[2] & _WRITING)
 
 
 def nobodys_business(path: str, folder: str) -> bool:
-    """Say whether anybody may write to a path: temporary files in `folder`, devices, byte code."""
+    """Return whether anybody may write to a path: a temporary file in `folder`, a device or byte code."""
     return path.startswith((folder, "/dev/")) or "__pycache__" in path
 
 
@@ -67,9 +67,9 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 @contextmanager
 def watched() -> Iterator[list[str]]:
-    """Yield a list that fills with what this thread does and should not; hooks see Python code, not native code."""
+    """Yield a list that fills with forbidden actions of this thread; only Python code is seen, not native code."""
     global _installed
-    tempfile.gettempdir()  # the first look-up writes a file under a lock: within the hook it would wait for itself
+    tempfile.gettempdir()  # the first call writes a file under a lock; inside the hook it would wait for itself
     if not _installed:
         sys.addaudithook(_hook)
         _installed = True
@@ -83,7 +83,7 @@ def watched() -> Iterator[list[str]]:
 
 @contextmanager
 def unwatched() -> Iterator[None]:
-    """Do not note what this thread does within: the harness's own work on behalf of what is watched."""
+    """Note nothing that this thread does in the block, which is the harness's own work for a watched component."""
     seen = _watched.pop(threading.get_ident(), None)
     try:
         yield
@@ -94,11 +94,11 @@ def unwatched() -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Raise `ContractError` when the block drew from, or changed, a global random state."""
+    """Raise `ContractError` if the block drew from, or changed, a global random state."""
     before = (torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate())  # type: ignore[index]
     yield
     after = (torch.get_rng_state(), np.random.get_state()[1], random.getstate())  # type: ignore[index]
     same = (torch.equal(before[0], after[0]), np.array_equal(before[1], after[1]), before[2] == after[2])
     for name, kept in zip(("torch", "numpy", "random"), same, strict=True):
         if not kept:
-            raise ContractError(f"the global random state of {name} changed; draw from the rng that is handed in only")
+            raise ContractError(f"the global random state of {name} changed; draw only from the given rng")

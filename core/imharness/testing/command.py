@@ -1,4 +1,4 @@
-"""`harness plugins new` and `harness plugins check`: a start for a package, and the conformance suite."""
+"""`harness plugins new` and `harness plugins check`: write a new package, and run the conformance suite."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     default=".",
     show_default=True,
     metavar="FOLDER",
-    help="The package becomes a folder in this one.",
+    help="Folder in which to create the package's folder.",
 )
 @click.option(
     "--author", default="The author", show_default=True, metavar="TEXT", help="Author in the package's metadata."
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 def new(kind: str, name: str, parent: Path, author: str) -> None:
     """Write a complete small package: a component with parameters, a test, README and licence.
 
-    KIND is what it is: attack, defense, metric, evaluator and more; a wrong one lists them all. OWNER/METHOD is its id,
-    such as acme/median-smoothing.
+    KIND is attack, defense, metric, evaluator or another; a wrong one lists them all. OWNER/METHOD is the id of the
+    component, such as acme/median-smoothing.
     """
     from imharness.testing.scaffold import write_package
 
     folder = write_package(kind, name, parent, author)
-    console.say(f"{folder}: pip install -e '{folder}[test]', then pytest there; its README says how to run it")
+    console.say(f"{folder}: pip install -e '{folder}[test]', then run pytest there; its README says how to run it")
 
 
 @click.command()
@@ -50,9 +50,9 @@ def new(kind: str, name: str, parent: Path, author: str) -> None:
 @seed_option("the inputs", default=None)
 @json_option()
 def check(names: tuple[str, ...], seed: int | None, as_json: bool) -> None:
-    """Run the conformance suite on installed components, or on a package's folder; exit 1 when a check fails.
+    """Run the conformance suite on installed components, or on a package's folder; exit with 1 if a check fails.
 
-    NAME is that of a component or of an installed package. The code runs in this process: check what you trust.
+    NAME is a component or an installed package. The code runs in this process, so check only code that you trust.
     """
     import secrets
 
@@ -83,7 +83,7 @@ def check(names: tuple[str, ...], seed: int | None, as_json: bool) -> None:
 
 
 def _roots(name: str) -> list[Path]:
-    """Return where the modules of a package's folder lie."""
+    """Return the folders with the modules of a package's folder."""
     folder = Path(name).resolve()
     return [path for path in (folder, folder / "src") if path.is_dir()] if (folder / "pyproject.toml").is_file() else []
 

@@ -1,4 +1,4 @@
-"""The conformance suite: every check that a component can be put to, by contract; each runs on fresh inputs."""
+"""The conformance suite: every check that applies to a component by its contract; each runs on fresh inputs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from imharness.testing.probes import probe_of
 from imharness.testing.usual import again, copied, usual, usual_inputs
 
 SLOW_S = 60.0
-"""A check that takes longer is skipped with that reason: the suite is no benchmark."""
+"""A check that takes more seconds is skipped with that reason, because the suite is not a benchmark."""
 SLOW_AT_BOUND_S = 10.0
-"""At an end of a parameter's bounds, which may mean millions of steps, so long without an error is enough."""
+"""At a bound of a parameter, which may mean millions of steps, this many seconds without an error are enough."""
 AGAIN_S = 0.01
-"""A check that dropped its interruption is interrupted again so soon."""
+"""Seconds after which a check that swallowed its interruption is interrupted again."""
 
 
 class Skipped(Exception):
@@ -42,7 +42,7 @@ class Late(Skipped):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found."""
+    """The result of a check."""
 
     component: str
     check: str
@@ -50,7 +50,7 @@ class CheckResult:
     message: str
     seconds: float
     late: bool = False
-    """Skipped because it took longer than its limit."""
+    """Whether it was skipped because it took longer than its limit."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Trial:
     work: Callable[[], str]
     limit: float = SLOW_S
     at_bound: bool = False
-    """Whether the check passes when no error comes before its limit."""
+    """Whether the check passes if there is no error within its limit."""
 
     @property
     def name(self) -> str:
@@ -70,12 +70,10 @@ class Trial:
         return f"{self.component.label}: {self.check}"
 
     def run(self) -> CheckResult:
-        """Run the check; whatever the component raises is its failure."""
+        """Run the check; any exception of the component makes it fail."""
         start = time.perf_counter()
 
-        def outcome(
-            status: Literal["passed", "failed", "skipped"], message: str, late: bool = False
-        ) -> CheckResult:  # fmt: skip
+        def outcome(status: Literal["passed", "failed", "skipped"], message: str, late: bool = False) -> CheckResult:
             return CheckResult(self.component.label, self.check, status, message, time.perf_counter() - start, late)
 
         try:
@@ -94,7 +92,7 @@ class Trial:
 
 
 def components_of(module: ModuleType) -> list[Component]:
-    """Return the components that a module's hooks register; raises `ContractError` when a hook gives something else."""
+    """Return the components that a module's hook registers; raises `ContractError` if it returns anything else."""
     found: list[Component] = []
     for item in getattr(module, "components", list)():
         try:
@@ -112,7 +110,7 @@ def check_component(component: Component, seed: int = 0) -> list[CheckResult]:
 
 
 def trials(component: Component, seed: int = 0) -> list[Trial]:
-    """Return every check that applies to a component; inputs follow from `seed`."""
+    """Return every check that applies to a component; the inputs depend on `seed`."""
     found = [Trial(component, "says what it is", lambda: _metadata(component))]
     probe = probe_of(component, seed)
     if probe is None:
@@ -154,10 +152,10 @@ def _metadata(component: Component) -> str:
     if type(component).model_validate(component.ref().parameters) != component:
         raise ContractError("its parameters do not give the same component again; keep them plain data")
     if not component.summary.endswith("."):
-        raise ContractError(f"the first line of its docstring is no sentence: {component.summary!r}")
+        raise ContractError(f"the first line of its docstring is not a sentence: {component.summary!r}")
     for name, field in type(component).model_fields.items():
         if not field.description:
-            raise ContractError(f"field {name} has no description; say what it is and its unit")
+            raise ContractError(f"field {name} has no description; say what it is, with its unit")
     return inspect.cleandoc(type(component).__doc__ or "").partition("\n")[0]
 
 
@@ -213,7 +211,7 @@ def _alone(probe: Probe) -> str:
 
 
 def _ends(component: Component) -> Iterator[tuple[str, float | int, str]]:
-    """Yield the numeric fields with their bounds."""
+    """Yield each bound of the numeric fields: the field, the value and the side."""
     schema = type(component).model_json_schema().get("properties", {})
     for name, facts in schema.items():
         for key, side in (("minimum", "lower"), ("maximum", "upper")):
@@ -254,9 +252,11 @@ def _cost(probe: Probe) -> str:
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raise `Late` when the block takes longer, also where it turns that into an error of its own, as torch does while
-    it loads weights, and again where Python drops it, as in the callback of a weak reference; only the main thread can
-    be interrupted. Gradients are recorded afterwards if they were before, wherever a block without them was broken off.
+    """Raise `Late` if the block takes longer; only the main thread can be interrupted.
+
+    `Late` is also raised if the block turns it into another error, as torch does while it loads weights, and again if
+    Python drops it, as in the callback of a weak reference. Afterwards gradients are recorded as before, even if a
+    block without gradients was interrupted.
     """
     interruption, recorded = Late(f"took longer than {seconds:g} s"), torch.is_grad_enabled()
     told_before = sys.unraisablehook
@@ -280,7 +280,7 @@ def _limited(seconds: float) -> Iterator[None]:
     try:
         yield
     except Exception:
-        if interruption.__traceback__ is not None:  # it was raised, whatever a library made of it
+        if interruption.__traceback__ is not None:  # it was raised, even if a library replaced it
             raise interruption from None
         raise
     finally:

@@ -1,4 +1,4 @@
-"""Every contract there is, for tools that must know them all."""
+"""Finds all contracts, for tools that must know them all."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from imharness.contracts.component import Component
 
 
 def contract_of(component: type[Component]) -> type[Component]:
-    """Return the contract of a component's class: the nearest class that says how it is called, or what kind it is."""
+    """Return the contract of a component's class: the nearest base class that sets `call` or `kind`."""
     return next(cls for cls in component.__mro__ if _is_contract(cls) or "kind" in vars(cls))
 
 
 def contracts() -> dict[str, type[Component]]:
-    """Return every contract, those of packages that are loaded too, by the name of its class."""
+    """Return name of the class -> contract, including the contracts of packages that are loaded."""
     for module in pkgutil.iter_modules(imharness.contracts.__path__, "imharness.contracts."):
         importlib.import_module(module.name)
     return {cls.__name__: cls for cls in _below(Component) if _is_contract(cls)}

@@ -1,7 +1,7 @@
-"""Values as tensors by name, and back: what the suite compares, and what crosses into the sandbox.
+"""Turns values into tensors by name and back; the suite compares these, and they cross into the sandbox.
 
-A kind of value of another package travels as the kind that it derives from; one that is neither a tensor nor derived
-from a kind that is known here has `tensors` and `restored` as methods, or sets ``crosses = False``.
+A kind of value of another package is sent as the kind that it derives from. A kind that is neither a tensor nor derived
+from one known here has `tensors` and `restored` as methods, or sets ``crosses = False``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from imharness.contracts.values import NamedTensors, Numbers, Randomness, Record
 
 @singledispatch
 def tensors(kind: ValueKind, value: Any) -> Tensors:
-    """Return a value as tensors by name; one that is a tensor has the empty name."""
+    """Return a value as name -> tensor; a value that is itself a tensor has the empty name."""
     own = getattr(kind, "tensors", None)
     found: Tensors = {"": value} if own is None else own(value)
     return found
@@ -27,42 +27,42 @@ def tensors(kind: ValueKind, value: Any) -> Tensors:
 
 @singledispatch
 def restored(kind: ValueKind, tensors: Tensors, device: torch.device) -> Any:
-    """Return the value that `tensors` took apart."""
+    """Return the value whose `tensors` are given."""
     own = getattr(kind, "restored", None)
     return tensors[""].to(device) if own is None else own(tensors, device)
 
 
 def joined(parts: Mapping[str, Tensors]) -> Tensors:
-    """Return the tensors of several values under one name each: ``part`` or ``part.inner``."""
+    """Return the tensors of several values in one mapping, with the names ``part`` or ``part.inner``."""
     return {f"{name}.{inner}" if inner else name: t for name, own in parts.items() for inner, t in own.items()}
 
 
 def within(tensors: Mapping[str, torch.Tensor], name: str) -> Tensors:
-    """Return the tensors that `joined` put under one name."""
+    """Return the tensors of one value from the mapping that `joined` returned."""
     return {key[len(name) + 1 :]: t for key, t in tensors.items() if key == name or key.startswith(f"{name}.")}
 
 
 def all_tensors(kinds: Mapping[str, ValueKind], given: Mapping[str, Any]) -> Tensors:
-    """Return values by name as tensors by name."""
+    """Return the tensors of several values in one mapping, as `joined` does."""
     return joined({name: tensors(kind, given[name]) for name, kind in kinds.items()})
 
 
 def all_restored(kinds: Mapping[str, ValueKind], tensors: Tensors, device: torch.device) -> dict[str, Any]:
-    """Return the values that `all_tensors` took apart."""
+    """Return the values whose `all_tensors` are given."""
     return {name: restored(kind, within(tensors, name), device) for name, kind in kinds.items()}
 
 
 def randomness(call: Call) -> dict[str, Randomness]:
-    """Return the arguments of a call to draw from."""
+    """Return the arguments of a call that give randomness."""
     return {name: kind for name, kind in call.arguments.items() if isinstance(kind, Randomness)}
 
 
 def put_back(rng: Any, states: torch.Tensor) -> None:
-    """Let randomness go on from `states`; raises `RuntimeError`, `ValueError` or `TypeError` when it cannot."""
+    """Set streams or a generator to `states`; raises `RuntimeError`, `ValueError` or `TypeError` if they do not fit."""
     if isinstance(rng, ImageRng):
         rng.restore(states)
     else:
-        rng.set_state(states.clone())  # torch reads a view at a wrong place
+        rng.set_state(states.clone())  # torch reads a view from the wrong offset
 
 
 @tensors.register(NamedTensors)
@@ -77,7 +77,7 @@ def _(kind: NamedTensors, tensors: Tensors, device: torch.device) -> Tensors:
 
 @tensors.register(Randomness)
 def _(kind: Randomness, value: Any) -> Tensors:
-    """Streams and generators travel as their states, and go on where they were left: generators on the host."""
+    """Return the states of streams or of a generator, from which draws continue; generators are on the CPU."""
     return {"": value.states() if kind.rows else value.get_state()}
 
 
@@ -113,7 +113,7 @@ def _(kind: Several, tensors: Tensors, device: torch.device) -> tuple[Any, ...]:
 
 @tensors.register(Numbers)
 def _(kind: Numbers, value: Any) -> Tensors:
-    """Numbers travel as a float64 or int64 tensor."""
+    """Return numbers as a float64 or int64 tensor."""
     return {"": torch.tensor(tuple(value) if kind.many else float(value), dtype=kind.dtype)}
 
 

@@ -1,4 +1,4 @@
-"""What is special about models and data sets."""
+"""The checks of models and data sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from imharness.testing.probe import CPU, Inputs, Probe
 
 
 class ModelProbe(Probe):
-    """Asks a fresh network for logits."""
+    """Computes the logits of a fresh network."""
 
     component: Model
     sizes = ((2, 32, 32),)
@@ -54,7 +54,7 @@ class ImageDatasetProbe(Probe):
         return built.load(same)
 
     def check(self, result: Any, inputs: Inputs, seeds: Sequence[int]) -> None:
-        """The set checks what it loads."""
+        """Do nothing, because the set itself checks what it loads."""
 
     def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:
         found: torch.Tensor = result

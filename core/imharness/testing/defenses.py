@@ -1,4 +1,4 @@
-"""What is special about the defenses of a metric: purifications and certifications."""
+"""The checks of the defenses of a metric: purifications and certifications."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PurificationProbe(Probe):
         same = torch.equal(self.tensor(built, inputs, [1, 2]), self.tensor(built, inputs, [4, 5]))
         if same == self.component.info.random:
             says = "random" if self.component.info.random else "not random"
-            raise ContractError(f"info says {says}, and other seeds give {'the same' if same else 'another'} result")
+            raise ContractError(f"info says {says}, but other seeds give {'the same' if same else 'another'} result")
 
     def _differentiable(self) -> str:
         built, batch = self.built, self.inputs(2)["images"]
@@ -48,7 +48,7 @@ class PurificationProbe(Probe):
         found = installed().one("defense", self.component.info.stand_in)
         if not isinstance(found, Purification) or not found.info.differentiable:
             raise ContractError(
-                f"stand_in {found.info.id} is no differentiable purification: attacks read its gradient"
+                f"stand_in {found.info.id} is not a differentiable purification: attacks read its gradient"
             )
         return found.info.id
 
@@ -62,7 +62,7 @@ class PurificationProbe(Probe):
             shape = tuple(batch.shape[1:])
             whole, half = (undo(share * moved, shape, ImageRng(seeds)) for share in (1.0, 0.5))
             if float((0.5 * whole - half).abs().max()) > 0.01:
-                raise ContractError("inverse does more than moving pixels: half as bright images do not come back so")
+                raise ContractError("inverse does more than move pixels: half as bright images come back otherwise")
         return ""
 
 
@@ -94,7 +94,7 @@ class CertificationProbe(Probe):
         return certify(smooth(_grey, inputs["images"], ImageRng(seeds, device)), (0.0, 1.0))
 
     def check(self, result: Any, inputs: Inputs, seeds: Sequence[int]) -> None:
-        """The built functions are checked already."""
+        """Do nothing, because the built functions are already checked."""
 
     def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:
         found = [result.value, result.radius, result.delta, result.abstained.float()]

@@ -1,4 +1,4 @@
-"""Whether a component works where it is told to: on an accelerator, or on an acted one where there is none."""
+"""Checks that a component works on the device that it is given: an accelerator, or a simulated one if there is none."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from imharness.testing.probe import CPU, Inputs, Probe
 from imharness.testing.usual import usual, usual_inputs
 
 OFTEN = 24
-"""How often one line of code may copy between host and accelerator, or wait, in a call; more is a loop's doing."""
+"""How often one line of code may copy between host and accelerator in a call; more copies come from a loop."""
 
 
 def stays(component: Component, probe: Probe) -> str:
-    """Call the component on an acted accelerator; return what went through the host.
+    """Call the component on a simulated accelerator, and return what was copied from and to the host.
 
-    Raises `ContractError` where devices are mixed, the result or a gradient is elsewhere, or a line copies in a loop,
-    and `Unavailable` where there is an accelerator: "runs on the accelerator too" shows it there.
+    Raises `ContractError` if devices are mixed, if the result or a gradient is on another device, or if a line copies
+    in a loop. Raises `Unavailable` if there is a real accelerator; "runs on the accelerator too" then checks this.
     """
     if component.isolation:
-        raise Unavailable("it runs in a process of its own, where no accelerator can be acted")
+        raise Unavailable("it runs in a process of its own, where an accelerator cannot be simulated")
     if torch.cuda.is_available():
         raise Unavailable("this machine has an accelerator, and components run on it")
     inputs, seeds = usual_inputs(probe)
@@ -45,7 +45,7 @@ def stays(component: Component, probe: Probe) -> str:
 
 
 def on_accelerator(probe: Probe, device: torch.device = ACCELERATOR) -> str:
-    """Call the component on the CPU and on an accelerator; return how far the results are apart."""
+    """Call the component on the CPU and on an accelerator, and return how far the results are apart."""
     first = usual(probe)
     here, seeds = first.flat, first.seeds
     there = {name: tensor.to(device) for name, tensor in first.inputs.items()}
@@ -62,7 +62,7 @@ def _in_place(probe: Probe, result: Any, inputs: Inputs, device: torch.device) -
     found = probe.flat(result, inputs) if network else tensors(probe.contract.returns, result)
     for tensor in tree_leaves(found):
         if tensor.device != wanted:
-            raise ContractError(f"was built on {device} and returned a result on {tensor.device}")
+            raise ContractError(f"was built on {device}, but returned a result on {tensor.device}")
 
 
 def _gradient_in_place(probe: Probe, built: Any, inputs: Inputs, seeds: list[int]) -> None:
@@ -70,4 +70,4 @@ def _gradient_in_place(probe: Probe, built: Any, inputs: Inputs, seeds: list[int
     value = probe.tensor(built, {**inputs, "images": leaf}, seeds, ACCELERATOR)
     (found,) = torch.autograd.grad(value.sum(), leaf)
     if found.device != ACCELERATOR:
-        raise ContractError(f"was built on {ACCELERATOR} and its gradient is on {found.device}")
+        raise ContractError(f"was built on {ACCELERATOR}, but its gradient is on {found.device}")

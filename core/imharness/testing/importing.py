@@ -1,4 +1,4 @@
-"""What a plugin's module does when it is imported: it should define things, and nothing else.
+"""Checks what a plugin's module does when it is imported: it should only define things.
 
 One interpreter loads torch and the harness; each module is imported in a process that is forked from it.
 """
@@ -22,12 +22,12 @@ from imharness.testing.conformance import CheckResult
 
 SLOW_S = 5.0
 PATIENCE_S = 100.0
-"""How long the import of one module may take, and the start of the interpreter, which loads torch, s."""
+"""Seconds that the import of one module may take, and the start of the interpreter, which loads torch."""
 CHECK = "is imported quickly, and does no work at import"
 
 
 def check_imports(modules: Sequence[str], roots: Sequence[Path] = ()) -> list[CheckResult]:
-    """Import each module in a fresh process that has torch and the harness already, and watch it."""
+    """Import each module in a fresh process that already has torch and the harness, and return what it did."""
     paths = os.pathsep.join([*map(str, roots), *filter(None, [os.environ.get("PYTHONPATH", "")])])
     done = subprocess.run(
         [sys.executable, "-m", __name__, str(PATIENCE_S), *modules],
@@ -51,7 +51,7 @@ def _judged(module: str, facts: dict[str, Any]) -> CheckResult:
 
 
 def apart(module: str, patience: float) -> dict[str, Any]:
-    """Import a module in a forked process; return what `observe` saw, or the error that ended it, and the time, s."""
+    """Import a module in a forked process; return what `observe` saw or the error that ended it, and the seconds."""
     context, start = multiprocessing.get_context("fork"), time.perf_counter()
     there, here = context.Pipe(duplex=False)
     with tempfile.TemporaryFile() as printed:
@@ -60,7 +60,7 @@ def apart(module: str, patience: float) -> dict[str, Any]:
         here.close()
         try:
             facts = there.recv() if there.poll(patience) else {"error": f"took longer than {patience:g} s"}
-        except EOFError:  # it ended without an answer
+        except EOFError:  # the process ended without an answer
             process.join()
             printed.seek(0)
             last = " ".join(printed.read().decode(errors="replace").strip().splitlines()[-1:])
@@ -77,7 +77,7 @@ def _forked(module: str, answers: Connection, printed: int) -> None:
 
 
 def observe(module: str) -> dict[str, Any]:
-    """Import a module here and return what it took and did."""
+    """Import a module in this process, and return how long it took and what it did."""
     from imharness.errors import ContractError
     from imharness.testing.audit import undisturbed, watched
 

@@ -1,4 +1,4 @@
-"""What is special about membership evaluators and trainings."""
+"""The checks of membership evaluators and trainings."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class EvaluatorProbe(Probe):
         straight, back = self.tensor(built, inputs, []), torch.empty(40)
         back[order] = self.tensor(built, turned, []).float()
         if not torch.allclose(straight.float(), back, rtol=1e-3, atol=1e-4):
-            raise ContractError("rows got other scores when their order changed")
+            raise ContractError("rows got different scores when their order changed")
 
 
 class TrainingProbe(ModelProbe):

@@ -1,4 +1,4 @@
-"""What is special about metrics: bounds, gradients, and that a higher score means what it says."""
+"""The checks of metrics: bounds, gradients, and whether a higher score means what the metric declares."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from imharness.testing.probe import Inputs, OwnCheck, Probe, check_gradient
 from imharness.testing.usual import usual
 
 STEP = 4 / 255
-"""Of the attack on a distance, in the images' range."""
+"""The step of the attack on a distance, on images in [0, 1]."""
 
 
 class NoReferenceProbe(Probe):
@@ -62,7 +62,7 @@ class FullReferenceProbe(Probe):
             )
 
     def _moved(self) -> str:
-        """Take an attack's step along the gradient's signs, and one straight away from the reference."""
+        """Compare an attack's step along the signs of the gradient with one straight away from the reference."""
         if not self.component.info.differentiable:
             return "not differentiable, as declared"
         built, farther = self.built, -self.component.closeness
@@ -71,7 +71,7 @@ class FullReferenceProbe(Probe):
         value = farther * built(leaf, clean).sum()
         found = torch.autograd.grad(value, leaf, allow_unused=True)[0] if value.requires_grad else None
         if found is None:
-            raise ContractError("info says differentiable, and no gradient reaches the images")
+            raise ContractError("info says differentiable, but no gradient reaches the images")
         with torch.no_grad():
             own, away = (
                 float(farther * built(noisy + STEP * direction.sign(), clean).sum() - value)

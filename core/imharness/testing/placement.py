@@ -1,7 +1,7 @@
-"""A machine with an accelerator, acted on one without: tensors that say they are on ``cuda:0`` and hold CPU values.
+"""Simulates an accelerator on a machine without one, with tensors that claim to be on ``cuda:0`` and hold CPU values.
 
-PyTorch's `FakeTensorMode` says where the result of an operation lies and which mixtures of devices it refuses; the
-values are computed on the CPU. So steps that depend on data (`item`, boolean indices, numpy) meet true numbers.
+PyTorch's `FakeTensorMode` says on which device the result of an operation is and which mixtures of devices it refuses.
+The values are computed on the CPU, so that steps that depend on data (`item`, boolean indices, numpy) see true numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-import torch._dynamo  # FakeTensorMode would import it in the first trial, whose limit of time may break an import off
+import torch._dynamo  # else FakeTensorMode imports it in the first trial, whose time limit may interrupt the import
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._mode_utils import no_dispatch
@@ -30,31 +30,31 @@ _aten = torch.ops.aten
 _WAITS = frozenset(
     {_aten._local_scalar_dense, _aten.equal, _aten.nonzero, _aten.masked_select, _aten._unique2, _aten.unique_dim}
 )
-"""What makes the host wait until the accelerator has an answer."""
+"""The operations that make the host wait for the accelerator."""
 
 
 @dataclass
 class Traffic:
-    """What went between the host and the accelerator, by the line of code that caused it."""
+    """Counts of what crossed between the host and the accelerator, by the line of code that caused it."""
 
     to_host: Counter[str] = field(default_factory=Counter)
     to_device: Counter[str] = field(default_factory=Counter)
     waits: Counter[str] = field(default_factory=Counter)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all counts."""
         for count in (self.to_host, self.to_device, self.waits):
             count.clear()
 
     def told(self) -> str:
-        """Return the counts and, for each kind, the line that caused most."""
+        """Return the counts in words and, for each kind, the line that caused most."""
         named = (("copies to the host", self.to_host), ("copies to the device", self.to_device), ("waits", self.waits))
         found = [f"{n.total()} {what} (most: {n.most_common(1)[0][0]})" for what, n in named if n]
         return ", ".join(found) or "nothing crossed between host and device"
 
 
 class _Placed(torch.Tensor):
-    """A tensor that says it is on the accelerator; to PyTorch's own code it is a meta tensor, which needs no driver."""
+    """A tensor that claims to be on the accelerator; to PyTorch it is a meta tensor, which needs no driver."""
 
     held: torch.Tensor
     device, is_cuda, is_meta = ACCELERATOR, True, False
@@ -63,9 +63,14 @@ class _Placed(torch.Tensor):
     @staticmethod
     def __new__(cls, held: torch.Tensor) -> _Placed:
         placed: _Placed = torch.Tensor._make_wrapper_subclass(
-            cls, held.shape, strides=held.stride(), storage_offset=held.storage_offset(), dtype=held.dtype,
-            layout=held.layout, device=_META,
-        )  # fmt: skip
+            cls,
+            held.shape,
+            strides=held.stride(),
+            storage_offset=held.storage_offset(),
+            dtype=held.dtype,
+            layout=held.layout,
+            device=_META,
+        )
         placed.held = held
         return placed
 
@@ -77,7 +82,7 @@ class _Placed(torch.Tensor):
 
 
 class _Generator(torch.Generator):
-    """A generator that says where it draws."""
+    """A generator that knows the device on which it draws."""
 
     place: torch.device
 
@@ -88,12 +93,12 @@ class _Generator(torch.Generator):
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
-        """Where it draws."""
+        """The device on which it draws."""
         return self.place
 
 
 class _Calls(TorchFunctionMode):
-    """Refuses a generator of another device than the numbers that are drawn, and numpy of what is no host's tensor."""
+    """Refuses a generator on another device than the drawn numbers, and numpy of a tensor on the accelerator."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -114,17 +119,17 @@ class _Calls(TorchFunctionMode):
             func, args = torch.tensor, args[1:]
         if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__) and isinstance(args[0], _Placed):
             args = (args[0], _index(args[1]), *args[2:])
-        if func is torch.Tensor.to and isinstance(args[0], _Placed):  # where it is already, it stays the same tensor
+        if func is torch.Tensor.to and isinstance(args[0], _Placed):  # a tensor that is already there stays the same
             args = [_META if isinstance(x, torch.device | str) and _indexed(x) == ACCELERATOR else x for x in args]
             kwargs = {k: _META if k == "device" and x and _indexed(x) == ACCELERATOR else x for k, x in kwargs.items()}
         return func(*args, **kwargs)
 
 
 class _Places(TorchDispatchMode):
-    """Computes on the CPU what is said to be on the accelerator, and refuses mixtures of devices."""
+    """Computes operations of the simulated accelerator on the CPU, and refuses mixtures of devices."""
 
     _mode_key = torch._C._TorchDispatchModeKey.FAKE
-    """So that PyTorch does not start CUDA."""
+    """Keeps PyTorch from starting CUDA."""
 
     def __init__(self, traffic: Traffic) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -143,7 +148,7 @@ class _Places(TorchDispatchMode):
         places = self._result_places(func, leaves, shape, asked)
         held = [x.held if isinstance(x, _Placed) else x for x in leaves]
         if any(isinstance(x, torch.Tensor) and x.is_meta for x in held):
-            raise Unavailable(f"{func} got a tensor without values; the acted accelerator cannot follow that")
+            raise Unavailable(f"{func} got a tensor without values, which the simulated accelerator cannot follow")
         held_args, held_kwargs = shape.unflatten(held)
         if asked is not None:
             held_kwargs["device"] = CPU
@@ -170,7 +175,7 @@ class _Places(TorchDispatchMode):
             count[line] += 1
 
     def _result_places(self, func: Any, leaves: list[Any], shape: TreeSpec, asked: Any) -> list[torch.device]:
-        """Return the device of each tensor of the result; the last one counts for all that follow."""
+        """Return the device of each tensor of the result; the last device also counts for all further tensors."""
         given = [x for x in leaves if isinstance(x, torch.Tensor)]
         if asked is None and all(isinstance(x, _Placed) for x in given):
             return [ACCELERATOR]
@@ -180,7 +185,7 @@ class _Places(TorchDispatchMode):
         try:
             with self._oracle:
                 found = func(*fakes, **options)
-        except Exception:  # it depends on the values, or has no rule: all that has dimensions must be in one place
+        except Exception:  # it depends on values or has no rule: all but scalars must be on one device
             places = {x.device for x in given if x.ndim or x.device != CPU} or {CPU}
             if len(places) > 1:
                 raise ContractError(f"{func} got tensors on {' and '.join(sorted(map(str, places)))}") from None
@@ -193,7 +198,7 @@ class _Places(TorchDispatchMode):
 
 
 def _returned(result: Any, places: list[torch.device], same: Mapping[int, Any]) -> Any:
-    """Return a result in its place; what was changed in place comes back as itself."""
+    """Return a result on its device; a tensor that was changed in place is returned as the same object."""
     leaves, shape = tree_flatten(result)
     left = iter(places)
 
@@ -207,7 +212,7 @@ def _returned(result: Any, places: list[torch.device], same: Mapping[int, Any]) 
 
 
 def _index(given: Any) -> Any:
-    """Return an index with its lists as tensors on the accelerator; PyTorch would make such without values."""
+    """Return an index with its lists as tensors on the accelerator; PyTorch would make tensors without values."""
     if isinstance(given, tuple):
         return tuple(map(_index, given))
     if isinstance(given, list | range) and all(isinstance(x, int) for x in given):
@@ -223,7 +228,7 @@ def _indexed(device: torch.device | str) -> torch.device:
 def _culprit() -> str:
     """Return the nearest line of code that is not PyTorch's, as ``file.py:12``.
 
-    Nothing when it is the suite's own, or when a network is moved or loaded: that is done once for each.
+    Returns "" if that line is the suite's, or if a network is being moved or loaded, which happens once for each.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -239,9 +244,9 @@ def _culprit() -> str:
 
 @contextmanager
 def acted_accelerator() -> Iterator[Traffic]:
-    """Let ``cuda:0`` be used on a machine without one inside the block; yield what went to it and came back.
+    """Let the block use ``cuda:0`` on a machine without one; yields what crosses to it and back.
 
-    Raises `ContractError` within where tensors, or a generator and what it draws, are on two devices.
+    Inside the block, `ContractError` is raised if tensors, or a generator and what it draws, are on two devices.
     """
     traffic, overwrites = Traffic(), torch.__future__.get_overwrite_module_params_on_conversion()
     lifts = torch._C._only_lift_cpu_tensors()

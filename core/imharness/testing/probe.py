@@ -1,4 +1,4 @@
-"""What the conformance suite knows of a contract: its call says what goes in and what must come out."""
+"""How the conformance suite calls a component: the contract's call says what goes in and what must come out."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Inputs = Mapping[str, torch.Tensor]
 OwnCheck = tuple[str, Callable[[], str | None]]
 Size = tuple[int, int, int]
 AGREEMENT, RATIO = 0.5, 10.0
-"""A gradient is honest when its slopes and those of finite differences have this cosine, and a ratio within."""
+"""A gradient passes if its slopes and those of finite differences have at least this cosine, and a smaller ratio."""
 
 
 class Probe:
-    """Calls built components of one contract on inputs drawn anew; a probe of its own says what is special about it."""
+    """Calls built components of one contract on fresh inputs; a subclass adds what is special about a contract."""
 
     tolerance: ClassVar[float] = 1e-4
     on_device: ClassVar[bool] = True
     """Whether results are on the device that the component was built on; data sets load on the CPU."""
     _keeper: ClassVar[Probe | None] = None
-    """The probe that keeps what `once` found; one alone, so that few networks are in memory at a time."""
+    """The probe that keeps what `once` found; only one does, so that few networks are in memory at a time."""
     sizes: Sequence[Size] = ()
     """The shapes to try, (rows, height, width); the first is the usual one."""
 
@@ -47,9 +47,9 @@ class Probe:
         return component.build(device)
 
     def once(self, name: str, find: Callable[[], Any]) -> Any:
-        """Return what `find` gives, which checks share: it is found once, and kept until another probe keeps something.
+        """Return what `find` returns; it is called once and its result kept until another probe keeps something.
 
-        What raises is not kept: each check that needs it raises anew.
+        An exception is not kept, so that each check that needs the result raises it again.
         """
         if Probe._keeper is not self:
             if Probe._keeper is not None:
@@ -69,7 +69,7 @@ class Probe:
         return [self.seed * 1000 + i for i in range(n)]
 
     def inputs(self, n: int, height: int = 96, width: int = 96) -> Inputs:
-        """Return fresh inputs, the tensors of all arguments that are not random."""
+        """Return fresh inputs: the tensors of all arguments that do not give randomness."""
         kinds = [(name, kind) for name, kind in self.contract.arguments.items() if not isinstance(kind, Randomness)]
         drawn = enumerate(kinds, start=self.seed + n)
         return joined({name: tensors(kind, samples.drawn(kind, n, height, width, i)) for i, (name, kind) in drawn})
@@ -80,7 +80,7 @@ class Probe:
         return {name: x[list(rows)] if kinds[name.partition(".")[0]].rows else x for name, x in inputs.items()}
 
     def with_copies(self, inputs: Inputs) -> Inputs:
-        """Return the inputs, followed by a near copy of each row: its images with noise, as an attack adds it."""
+        """Return the inputs followed by a near copy of each row, with noise such as an attack adds to its images."""
         kinds = self.contract.arguments
 
         def doubled(name: str, x: torch.Tensor) -> torch.Tensor:
@@ -92,7 +92,7 @@ class Probe:
         return {name: doubled(name, x) for name, x in inputs.items()}
 
     def further(self, inputs: Inputs, device: torch.device) -> dict[str, Any]:
-        """Return the arguments that are no tensors."""
+        """Return the arguments that are not tensors."""
         return {}
 
     def given(self, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Probe:
 
         def argument(name: str, kind: Any) -> Any:
             if isinstance(kind, Randomness):
-                return ImageRng(seeds, device) if kind.rows else generator(seeds[0])  # as a run gives them
+                return ImageRng(seeds, device) if kind.rows else generator(seeds[0])  # on the devices that a run uses
             return further[name] if name in further else restored(kind, within(inputs, name), device)
 
         return {name: argument(name, kind) for name, kind in self.contract.arguments.items()}
@@ -113,11 +113,11 @@ class Probe:
             return built(*self.given(inputs, seeds, device).values())
 
     def check(self, result: Any, inputs: Inputs, seeds: Sequence[int]) -> None:
-        """Raise `ContractError` unless the result is what the contract says."""
+        """Raise `ContractError` unless the result fits the contract."""
         self.contract.check(self.component, result, self.given(inputs, seeds))
 
     def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:
-        """Return a result as one tensor, to compare it."""
+        """Return a result as one tensor, for comparisons."""
         parts = list(tensors(self.contract.returns, result).values())
         return parts[0] if len(parts) == 1 else torch.cat([part.flatten(1) for part in parts], dim=1)
 
@@ -126,12 +126,12 @@ class Probe:
         return self.flat(self.call(built, inputs, seeds, device), inputs)
 
     def own_checks(self) -> Iterator[OwnCheck]:
-        """Yield the checks of this contract alone."""
+        """Yield the checks that only this contract has."""
         yield from ()
 
 
 def check_gradient(function: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor, declared: bool) -> str:
-    """Compare the gradient with finite differences along three directions; raise `ContractError` when they disagree."""
+    """Compare the gradient with finite differences along three directions; raises `ContractError` if they disagree."""
     leaf = (0.1 + 0.8 * batch).requires_grad_(True)
     value = function(leaf)
     found = torch.autograd.grad(value, leaf, allow_unused=True)[0] if value.requires_grad else None
@@ -141,7 +141,7 @@ def check_gradient(function: Callable[[torch.Tensor], torch.Tensor], batch: torc
             return "a gradient flows although info says it is not differentiable: adaptive attacks do not use it"
         return "no gradient, as declared"
     if found is None or not moving:
-        raise ContractError("info says differentiable, and no gradient reaches the images")
+        raise ContractError("info says differentiable, but no gradient reaches the images")
     if not bool(torch.isfinite(found).all()):
         raise ContractError("the gradient is NaN or infinite")
     smooth = samples.images(len(batch), batch.shape[2], batch.shape[3], 7) - 0.5
@@ -158,7 +158,7 @@ def check_gradient(function: Callable[[torch.Tensor], torch.Tensor], batch: torc
     ratio = float(second.norm() / first.norm().clamp(min=1e-12))
     if agreement < AGREEMENT or not 1 / RATIO < ratio < RATIO:
         raise ContractError(
-            f"the gradient says {_few(promised)} along three directions and finite differences {_few(measured)}; "
+            f"the gradient gives slopes {_few(promised)} along three directions, finite differences {_few(measured)}; "
             "a gradient that is not the function's own misleads attacks: declare differentiable=False"
         )
     return f"slopes along three directions: {_few(promised)}, by finite differences {_few(measured)}"

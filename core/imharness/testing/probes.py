@@ -1,4 +1,4 @@
-"""Contract -> how the conformance suite calls it."""
+"""Finds how the conformance suite calls the components of a contract."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _SPECIAL: dict[type[Component], type[Probe]] = {
     ImageDataset: ImageDatasetProbe,
     TableDataset: TableDatasetProbe,
 }
-"""The contracts of which more is known than their call says; any other is tried by its call alone."""
+"""The contracts with a probe of their own; components of other contracts are tested by the contract's call alone."""
 
 
 def probe_of(component: Component, seed: int) -> Probe | None:
-    """Return how a component is called, or None for kinds that are run by `harness train` and `harness run` only."""
+    """Return the probe of a component, or None for kinds that only `harness train` and `harness run` use."""
     special = next((_SPECIAL[cls] for cls in type(component).__mro__ if cls in _SPECIAL), None)
     if special is not None:
         return special(component, seed)

@@ -1,4 +1,4 @@
-"""The fixture `harness_check`, and the setting ``harness_plugins``; imports nothing heavy unless a test asks for it."""
+"""The fixture `harness_check` and the setting ``harness_plugins``; imports nothing heavy unless a test uses them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test that asks for it every check of every component of the named modules."""
+    """Run a test that uses the fixture with every check of every component of the named modules."""
     if FIXTURE not in metafunc.fixturenames:
         return
     from imharness.testing.conformance import components_of, trials

@@ -1,4 +1,4 @@
-"""The components of a package that lies in a folder."""
+"""Finds the components of a package in a folder."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from imharness.testing.conformance import components_of
 
 
 def components_in(folder: Path) -> list[Component]:
-    """Return the components that a package's entry points register; its modules are imported from the folder."""
+    """Return the components that a package's entry points register, with its modules imported from the folder."""
     try:
         project = read_toml(folder / "pyproject.toml")["project"]
         points = project["entry-points"][GROUP]
         modules = [module for entry, module in points.items() if hook_of(entry) == COMPONENTS]
     except (UsageError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{folder}/pyproject.toml declares no entry points of the group {GROUP}: {error}") from None
+        raise UsageError(f"{folder}/pyproject.toml declares no entry points in the group {GROUP}: {error}") from None
     roots = [str(path.resolve()) for path in (folder, folder / "src") if path.is_dir()]
     sys.path[:0] = roots
     try:

@@ -1,4 +1,4 @@
-"""Inputs that the conformance suite draws anew for each seed, and small stand-ins for what a component meets."""
+"""Random inputs of the conformance suite, and small networks that stand in for those that a component meets."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from imharness.contracts.values import (
     Record,
     Tensors,
     ValueKind,
-)  # fmt: skip
+)
 from imharness.errors import ContractError
 
 CLASSES = 4
 NOISE = 0.03
-"""Of near copies, images in [0, 1]."""
+"""The size of the noise in near copies of images in [0, 1]."""
 
 
 def beside_near_copies(batch: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return images in [0, 1] followed by a near copy of each: with small noise, as an attack adds it."""
+    """Return images in [0, 1] followed by a near copy of each, with small noise such as an attack adds."""
     noise = NOISE * torch.randn(batch.shape, generator=generator(seed)).sign()
     return torch.cat([batch, (batch + noise).clamp(0, 1)])
 
@@ -56,7 +56,7 @@ def targets(n: int, seed: int) -> torch.Tensor:
 
 
 def gradients(n: int, seed: int) -> Tensors:
-    """Return what gradients of a small classifier look like, by parameter, ``(n, *shape)``."""
+    """Return random tensors with the shapes of a small classifier's gradients: parameter -> ``(n, *shape)``."""
     rng, shapes = generator(seed), {"0.weight": (16, 192), "0.bias": (16,), "2.weight": (CLASSES, 16)}
     return {name: 0.1 * torch.randn(n, *shape, generator=rng) for name, shape in shapes.items()}
 
@@ -68,7 +68,7 @@ _DRAW: dict[ValueKind, Callable[[int, int], torch.Tensor]] = {
 
 
 def drawable(kind: ValueKind) -> bool:
-    """Say whether `drawn` can draw a value of a kind, or a trial has it from its seeds."""
+    """Return whether `drawn` can draw a value of a kind, or whether its seeds give it."""
     if isinstance(kind, Record):
         return all(map(drawable, kind.parts.values()))
     if isinstance(kind, NamedTensors) and kind.like:
@@ -77,7 +77,7 @@ def drawable(kind: ValueKind) -> bool:
 
 
 def drawn(kind: ValueKind, n: int, height: int, width: int, seed: int) -> Any:
-    """Return a value for a trial, with n rows; raises `ContractError` for a kind that is not `drawable`."""
+    """Return a random value with n rows for a trial; raises `ContractError` for a kind that is not `drawable`."""
     draw = kind.draw or _DRAW.get(kind)
     if draw is not None:
         return draw(n, seed)
@@ -85,17 +85,17 @@ def drawn(kind: ValueKind, n: int, height: int, width: int, seed: int) -> Any:
         return images(n, height, width, seed)
     if isinstance(kind, NamedTensors):
         return gradients(n, seed)
-    if isinstance(kind, Record):  # rows of its own: as many as eight, whatever the other arguments have
+    if isinstance(kind, Record):  # it always has eight rows, whatever the other arguments have
         return kind.cls(**{name: drawn(part, 8, height, width, seed) for name, part in kind.parts.items()})
-    raise ContractError(f"{type(kind).__name__}: no {kind.annotation} can be drawn; give the kind a `draw`")
+    raise ContractError(f"{type(kind).__name__}: a {kind.annotation} cannot be drawn; give the kind a `draw`")
 
 
 STEEP = 20.0
-"""How fast the score of `Quality` goes from 0 to 1."""
+"""How steeply the score of `Quality` rises from 0 to 1."""
 
 
 class Quality(nn.Module):
-    """A small smooth network that scores images in (0, 1): something to attack."""
+    """A small smooth network to attack, which scores images in (0, 1)."""
 
     bounds = (0.0, 1.0)
     grey: torch.Tensor

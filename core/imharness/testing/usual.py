@@ -1,4 +1,4 @@
-"""What a component does with usual inputs: it is called once, and every check looks at what came of it."""
+"""Calls a component once with usual inputs; every check looks at what happened."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from imharness.testing.probe import Inputs, Probe
 
 @dataclass(frozen=True)
 class Call:
-    """The first call of a built component on usual inputs, and what it did beside its work."""
+    """The first call of a built component on usual inputs, and what it did besides its work."""
 
     inputs: Inputs
-    """What went in, as it was before the call."""
+    """The inputs, as they were before the call."""
     seeds: list[int]
     result: Any
     flat: torch.Tensor
     """The result as one tensor."""
     untouched: bool
-    """Whether the inputs are after the call what they were before it."""
+    """Whether the call left the inputs unchanged."""
     did: tuple[str, ...]
-    """What a component may not do, and this one did."""
+    """Forbidden actions of the component."""
     mebibytes: float
-    """How much the peak memory of this process grew with the building and the call."""
+    """By how many MiB building and calling the component raised the peak memory of this process."""
 
 
 def usual_inputs(probe: Probe) -> tuple[Inputs, list[int]]:
-    """Return inputs of the usual size, drawn anew, and the seeds of their rows."""
+    """Return fresh inputs of the usual size, and the seeds of their rows."""
     size = probe.sizes[0]
     return probe.inputs(*size), probe.seeds(size[0])
 
 
 def copied(inputs: Inputs) -> Inputs:
-    """Return inputs that a component may change, and that leave these as they are."""
+    """Return copies of inputs, which a component may change."""
     return {name: tensor.clone() for name, tensor in inputs.items()}
 
 
@@ -50,7 +50,7 @@ def usual(probe: Probe) -> Call:
 
 
 def again(probe: Probe) -> tuple[torch.Tensor, float]:
-    """Return what the same built component gives the second time, as one tensor, and how long it took, s."""
+    """Return the result of the second call of the same built component as one tensor, and the seconds it took."""
 
     def timed() -> tuple[torch.Tensor, float]:
         first = usual(probe)
@@ -83,5 +83,5 @@ def _observed(probe: Probe) -> Call:
 
 
 def _peak() -> float:
-    """Return the largest resident memory of this process so far, MiB."""
+    """Return the largest resident memory of this process so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

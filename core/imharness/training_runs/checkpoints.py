@@ -1,4 +1,4 @@
-"""The loop that every training runs in: progress, checkpoints, and going on after a kill."""
+"""The loop that every training runs in: it shows progress, writes checkpoints, and continues interrupted trainings."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ class CheckpointedLoop:
     """A `Loop` that keeps its state in one safetensors file.
 
     Args:
-        file: where the checkpoint is kept; replaced as a whole, so that a kill never leaves half of one.
-        identity: of the training; a checkpoint of another one raises `HarnessError`.
-        rng: generator of the training, part of its state.
+        file: the file of the checkpoint, which is always replaced as a whole.
+        identity: the identity of the training; a checkpoint of another training raises `HarnessError`.
+        rng: the generator of the training, which is part of its state.
+        progress: called with (done, total) steps.
     """
 
     def __init__(self, file: Path, identity: str, rng: torch.Generator, progress: Progress) -> None:
         self._file, self._identity, self._rng, self._progress = file, identity, rng, progress
 
     def __call__(self, parts: Mapping[str, Stateful], steps: int, step: Callable[[int], None], *, every: int) -> None:
-        """Run the steps that are not done yet."""
+        """Run the steps that are not done yet, and write a checkpoint after every `every` steps."""
         done = self._restored(parts) if self._file.exists() else 0
         self._progress(done, steps)
         for number in range(done, steps):
@@ -40,7 +41,7 @@ class CheckpointedLoop:
                 self._save(parts, number + 1)
 
     def discard(self) -> None:
-        """Remove the checkpoint: the training is done and its weights are written."""
+        """Remove the checkpoint, after the training is done and its weights are written."""
         self._file.unlink(missing_ok=True)
 
     def _save(self, parts: Mapping[str, Stateful], done: int) -> None:
@@ -58,7 +59,7 @@ class CheckpointedLoop:
         except (OSError, SafetensorError) as error:
             raise HarnessError(f"checkpoint {self._file} cannot be read ({error}); remove it to start again") from error
         if not known:
-            raise HarnessError(f"{self._file} is no checkpoint of a training; remove it, or choose another --out")
+            raise HarnessError(f"{self._file} is not a checkpoint of a training; remove it, or choose another --out")
         if about.get("identity") != self._identity:
             raise HarnessError(
                 f"{self._file} is the checkpoint of a training with other settings; remove it, or choose another --out"
@@ -71,7 +72,7 @@ class CheckpointedLoop:
 
 
 def _taken_apart(state: object, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """Return a nested state as JSON; its tensors go into `tensors`."""
+    """Return a nested state as JSON; its tensors are added to `tensors`."""
     if isinstance(state, torch.Tensor):
         name = str(len(tensors))
         tensors[name] = state.detach().cpu().clone().contiguous()

@@ -1,4 +1,4 @@
-"""`harness train`: train weights, or a metric by a training defense, and write them with a model card."""
+"""`harness train`: train weights, or a metric with a training defense, and write them with a model card."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 @click.argument("name", required=False)
-@click.option("--metric", metavar="NAME", help="Metric that a training defense is applied to. Default: none.")
+@click.option("--metric", metavar="NAME", help="Metric to apply a training defense to. Default: none.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Folder to write. Default: ./trained; with --metric the folder where runs look for such weights.",
+    help="Folder to write to. Default: ./trained, or with --metric the folder where runs look for such weights.",
 )
 @seed_option()
 @device_option()
@@ -40,10 +40,10 @@ def train(
     assets: Path | None,
     as_json: bool,
 ) -> None:
-    """Train weights, or a metric by a training defense; without NAME, list both kinds of training.
+    """Train weights, or a metric with a training defense; without NAME, list both kinds of training.
 
-    Further options are fields of the training, or of the metric's training plan: --epochs 3. A training that was killed
-    goes on from its last checkpoint when the same command is given again.
+    Further options are fields of the training, or of the metric's training plan, such as --epochs 3. To continue an
+    interrupted training from its last checkpoint, repeat the command.
     """
     import torch
 
@@ -76,13 +76,15 @@ def _list(registry: Registry) -> None:
     from imharness.training_runs.engine import training_defenses
 
     console.table(
-        "Trainings of weights: harness train NAME", ["name", "what it trains"],
+        "Trainings of weights: harness train NAME",
+        ["name", "what it trains"],
         [(r.label, r.summary) for r in registry.of_kind("weight-training")],
-    )  # fmt: skip
+    )
     console.table(
-        "Training defenses: harness train NAME --metric METRIC", ["name", "what it does"],
+        "Training defenses: harness train NAME --metric METRIC",
+        ["name", "what it does"],
         [(d.label, d.summary) for d in training_defenses(registry)],
-    )  # fmt: skip
+    )
 
 
 def _changes(words: Sequence[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What `harness train` does, as functions: choose a training, run it, write weights and a model card."""
+"""The functions behind `harness train`: choose a training, run it, write weights and a model card."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from imharness.training_runs.checkpoints import CheckpointedLoop
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained: on which data, with which other components, and under which name it is written."""
+    """A training: its data, the other components that it needs, and the name of the file that it writes."""
 
     title: str
     stem: str
@@ -45,12 +45,12 @@ def training_defenses(registry: Registry) -> list[TrainingDefense]:
 
 
 def by_name(registry: Registry, name: str, changes: Mapping[str, str]) -> Training:
-    """Return a registered training of weights; `changes`: field -> value, as text."""
+    """Return a registered training of weights; `changes` is field -> value, as text."""
     if _trains_a_metric(registry, name):
         raise UsageError(f"{name} trains a metric further: add --metric NAME.")
     found = registry.one("weight-training", name)
     if not isinstance(found, WeightTraining):
-        raise UsageError(f"{name} trains no weights; `harness train` lists what does.")
+        raise UsageError(f"{name} does not train weights; `harness train` lists the trainings.")
     training: WeightTraining = _adjusted(found, changes)
 
     def run(device: torch.device, context: TrainingContext) -> Trained:
@@ -69,13 +69,13 @@ def _trains_a_metric(registry: Registry, name: str) -> bool:
 
 
 def by_defense(registry: Registry, name: str, metric_name: str, changes: Mapping[str, str]) -> Training:
-    """Return the training of a metric by a training defense; `changes`: fields of the metric's plan, as text."""
+    """Return the training of a metric with a training defense; `changes` are fields of the metric's plan, as text."""
     defense, metric = registry.one("defense", name), registry.one("metric", metric_name)
     if not isinstance(defense, TrainingDefense):
         known = [one.label for one in training_defenses(registry)]
-        raise UsageError(unknown_name(f"{name} is no training defense", name, known, "Training defenses"))
+        raise UsageError(unknown_name(f"{name} is not a training defense", name, known, "Training defenses"))
     if not isinstance(metric, TrainableMetric):
-        raise UsageError(f"{metric_name} cannot be trained further: it is no TrainableMetric.")
+        raise UsageError(f"{metric_name} cannot be trained further: it is not a TrainableMetric.")
     metric.require()
     plan = _adjusted(metric.tuning, changes)
 
@@ -96,10 +96,10 @@ def by_defense(registry: Registry, name: str, metric_name: str, changes: Mapping
 def train(
     training: Training, registry: Registry, *, device: torch.device, seed: int, out: Path, progress: Progress
 ) -> dict[str, Any]:
-    """Train, write ``<stem>.safetensors`` and its model card into `out`, and return where they are and the figures.
+    """Train, write ``<stem>.safetensors`` and its model card into `out`, and return the path and the figures.
 
-    A training that was killed goes on from its last checkpoint, which lies in `out` until the weights are written. One
-    thread computes: on a CPU the weights depend neither on its cores nor on what this process did before.
+    An interrupted training continues from its last checkpoint, which stays in `out` until the weights are written. One
+    thread computes, so that on a CPU the weights depend neither on its cores nor on what this process did before.
     """
     components = {role: registry.one(kind, name) for role, (kind, name) in training.requires.items()}
     for component in components.values():

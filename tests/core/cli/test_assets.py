@@ -125,7 +125,7 @@ def test_what_was_downloaded_by_hand_is_imported(server: Server, tmp_path: Path)
     (tmp_path / "bangkok").write_bytes(rows(columns=40))
     wrong = call("import", "location30", str(tmp_path / "bangkok"))
     assert isinstance(wrong.exception, UsageError)
-    assert str(wrong.exception).endswith("its rows have the shape (40,); published were (446,).")
+    assert str(wrong.exception).endswith("its rows have the shape (40,); the published ones have (446,).")
 
 
 def test_what_came_whole_stays_when_unpacking_it_is_interrupted(
@@ -186,7 +186,7 @@ def test_the_second_that_gets_the_same_waits_for_the_first_and_downloads_nothing
         assert server.asked == [""]
     second.join()
     assert ended[0].exit_code == 0, ended[0].output
-    assert ended[0].output.count("another process gets location30") == 1
+    assert ended[0].output.count("another process is getting location30") == 1
     assert str(cache_folder() / "location30") in ended[0].output
     assert server.asked == [""]
 
@@ -214,7 +214,7 @@ def test_a_full_disk_is_not_said_to_be_an_archive_that_is_cut_off(
     with monkeypatch.context() as patch:
         patch.setattr("imharness.components.inputs.archives._write", full)
         error = call("get", "location30").exception
-    assert "the disk of" in str(error)
+    assert "the disk with" in str(error)
     assert "is full" in str(error)
     assert "cut off" not in str(error)
     assert call("get", "location30").exit_code == 0

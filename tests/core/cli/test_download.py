@@ -43,7 +43,7 @@ def test_half_bodies_are_gone_on_with_while_more_comes(server: Server) -> None:
 
 def test_a_server_that_brings_no_more_ends_it_and_the_next_command_goes_on(server: Server) -> None:
     server.breaks = [1_000_000, 0]
-    with pytest.raises(HarnessError, match=r"broke off: .*; run the command again to go on"):
+    with pytest.raises(HarnessError, match=r"broke off: .*; run the command again to continue"):
         download(server.asset(), nothing)
     assert download(server.asset(), nothing).read_bytes() == CONTENT
     assert server.asked[-1] == "bytes=1000000-"
@@ -87,5 +87,5 @@ def test_some_digits_of_a_digest_are_enough_and_a_file_without_address_says_wher
     assert download(short, nothing).read_bytes() == CONTENT
     assert not short.model_copy(update={"sha256": "00000000"}).fits(asset().sha256)
     by_hand = asset().model_copy(update={"file": "b/none.pth", "address": "", "source": "its authors"})
-    with pytest.raises(HarnessError, match=r"put it at .*/b/none\.pth, from its authors"):
+    with pytest.raises(HarnessError, match=r"get it from its authors and put it at .*/b/none\.pth"):
         download(by_hand, nothing)

@@ -28,24 +28,29 @@ from imharness.running.schedule.times import Times
         (
             ("--evaluator", "neural"),
             2,
-            "usage: --evaluator: there is none to choose in harness/iqa of profile embedded",
+            "usage: --evaluator: profile embedded has none to choose from in harness/iqa",
         ),
         (
             ("--attack", "ifgsm", "--attack", "!harness/ifgsm"),
             2,
-            "usage: --attack: harness/ifgsm is asked for and left out at once",
+            "usage: --attack: harness/ifgsm is both asked for and left out",
         ),
         (
             ("--attack", "ifgsm[radius=0.05]", "--attack", "!ifgsm"),
             2,
-            "usage: --attack: harness/ifgsm[radius=0.05] is asked for and left out at once",
+            "usage: --attack: harness/ifgsm[radius=0.05] is both asked for and left out",
         ),
     ],
 )
 def test_what_is_missing_ends_the_run_in_one_line(
-    words: tuple[str, ...], status: int, said: str, tmp_path: Path, empty_places: Path, harness_here: Harness,
+    words: tuple[str, ...],
+    status: int,
+    said: str,
+    tmp_path: Path,
+    empty_places: Path,
+    harness_here: Harness,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr("imharness_vision.libraries.find_spec", lambda name: None)
     ran = harness_here(
         "run", "--track", "iqa", *words, "--metric", "embedded-cnn", "--limit", "2", "--workers", "0", cwd=tmp_path
@@ -59,12 +64,12 @@ def test_what_is_missing_ends_the_run_in_one_line(
 @pytest.mark.parametrize(
     ("graph", "line"),
     [
-        (Graph(installed().track("iqa"), ""), "there is no cell with what was asked for"),
+        (Graph(installed().track("iqa"), ""), "there is no cell with all that was asked for"),
         (
             Graph(
                 installed().track("iqa"), "", missing={"clean": Missing(what="a/m", reason="no weights", remedy="x")}
             ),
-            "nothing can be computed: all of it needs what is unavailable",
+            "nothing can be computed: every cell needs something that is unavailable",
         ),
     ],
 )
@@ -85,8 +90,8 @@ def test_a_profile_names_the_owners_of_its_tracks(tmp_path: Path, harness_here: 
 
 def test_a_run_without_any_cell_says_what_keeps_them_away() -> None:
     track = installed().track("iqa")
-    with pytest.raises(UsageError, match="harness/iqa has no cell with what was asked for"):
+    with pytest.raises(UsageError, match="harness/iqa has no cell with all that was asked for"):
         refuse_missing([Graph(track, "")], installed(), {})
     gap = Missing(what="harness/koncept512", reason="no weights", remedy="harness assets get koncept512")
-    with pytest.raises(Unavailable, match=r"koncept512 is not here \(no weights\); get it with: harness assets get"):
+    with pytest.raises(Unavailable, match=r"koncept512 is missing \(no weights\); get it with: harness assets get"):
         refuse_missing([Graph(track, "", missing={"clean": gap})], installed(), {})

@@ -96,7 +96,7 @@ def test_a_module_is_imported_for_the_hook_that_its_entry_point_names_alone(inst
     [
         ("acme.doctr", "components", "the entry point 'acme.doctr': no hook is called 'doctr'. Did you mean 'doctor'?"),
         ("acme.listeners", "listeners", "does not implement the hook; write a function listeners() and mark it"),
-        ("acme.doctor", "doctor", "implements standings(), for which no entry point names it; add NAME.standings = "),
+        ("acme.doctor", "doctor", "implements standings(), but no entry point says so; add NAME.standings = "),
     ],
 )
 def test_an_entry_point_and_its_module_name_the_same_hooks(entry: str, hook: str, said: str, monkeypatch) -> None:

@@ -36,16 +36,14 @@ class Auditing(Quiet):
 
 
 def test_the_one_track_that_answers_is_found() -> None:
-    for question, track in {
-        "audit": "membership", "audit_page": "membership", "reconstruct": "reconstruction"
-    }.items():  # fmt: skip
+    for question, track in {"audit": "membership", "audit_page": "membership", "reconstruct": "reconstruction"}.items():
         assert track_that(question).info.id == f"harness/{track}"
 
 
 @pytest.mark.parametrize(
     ("tracks", "wrong", "said"),
     [
-        ([Quiet()], UsageError, "no track that is installed answers this: none has a method audit"),
+        ([Quiet()], UsageError, "no installed track answers this: none has a method audit"),
         ([], PluginError, "tracks acme/auditing and harness/membership both have a method audit; uninstall one"),
     ],
 )

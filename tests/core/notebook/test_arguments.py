@@ -18,13 +18,27 @@ MANY = torch.arange(200)
 OUTPUTS = {"probabilities": np.full((200, 2), 0.5), "labels": MANY % 2, "member": MANY < 100}
 MODEL = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2))
 TABLE = Table(
-    id="main", title="", caption="", entry="defense", columns=(ColumnSpec(key="d", label="D", description=""),),
-    rows=(Row(label="a/b", values={"d": Value(value=1.0)}),), ranked_by="d",
-)  # fmt: skip
+    id="main",
+    title="",
+    caption="",
+    entry="defense",
+    columns=(ColumnSpec(key="d", label="D", description=""),),
+    rows=(Row(label="a/b", values={"d": Value(value=1.0)}),),
+    ranked_by="d",
+)
 COMPARED = Comparison(
-    id="d", title="D", entry="defense", measure="D", description="", better="lower", entries=("a/b",),
-    conditions=(Condition(facets={}, units=0),), unit_sets=(("u",),), tests=1, alpha=0.05,
-)  # fmt: skip
+    id="d",
+    title="D",
+    entry="defense",
+    measure="D",
+    description="",
+    better="lower",
+    entries=("a/b",),
+    conditions=(Condition(facets={}, units=0),),
+    unit_sets=(("u",),),
+    tests=1,
+    alpha=0.05,
+)
 ROWS = {"evaluate": lambda: {"score": np.zeros(2)}}
 RESULT = ih.Result("a test", [TABLE], ROWS, paired=[(COMPARED, np.zeros((1, 1), np.float32))])
 AUDIT = ih.Audit("a test", [TABLE], found=None)  # type: ignore[arg-type]
@@ -134,7 +148,7 @@ def test_every_function_of_the_notebook_and_every_argument_is_tried() -> None:
 def test_loaders_that_yield_no_pairs_are_refused_in_one_line(batch: object) -> None:
     with pytest.raises(UsageError, match=r"^target: expected loaders of pairs of inputs and labels, got "):
         ih.audit((MODEL, [batch], [batch]))
-    with pytest.raises(UsageError, match=r"^target: expected two loaders behind the model, got 5"):
+    with pytest.raises(UsageError, match=r"^target: expected two loaders after the model, got 5"):
         ih.audit((MODEL, 5, 5))
 
 
@@ -154,7 +168,9 @@ def test_a_number_that_is_no_float_is_refused_by_name() -> None:
 
 
 def test_a_class_of_modules_is_no_module() -> None:
-    with pytest.raises(UsageError, match=r"fn: Identity is a class of modules; give a module, Identity\(\.\.\.\)"):
+    with pytest.raises(
+        UsageError, match=r"fn: Identity is a class of modules; give a module, such as Identity\(\.\.\.\)"
+    ):
         ih.defense(torch.nn.Identity, differentiable=True)
 
 

@@ -22,6 +22,8 @@ from imharness_leaderboard.publishing import publish_site
 
 IMAGES = torch.rand((4, 3, 32, 32), generator=torch.Generator().manual_seed(0))
 PIECE = {"dataset": IMAGES, "progress": False}
+CONTROLS = {"harness/none", "harness/squeeze", "harness/crush"}
+"""What no choice of rivals leaves out of the track iqa."""
 
 
 def shifted(by: int) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -70,7 +72,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_module_a_function_a_lambda_and_a_closure_rank_beside_the_entries(result: ih.Result) -> None:
     own = {"local/module", "local/rounded", "local/lambda", "local/closure", "local/blur"}
-    assert set(result.table("ranking").labels) == own | {"harness/none", "harness/gaussian-blur"}
+    assert set(result.table("ranking").labels) == own | CONTROLS | {"harness/gaussian-blur"}
     assert result.failed == {}
     assert np.isfinite(result["closure"].values["worst"])
     assert torch.get_num_threads() == 2
@@ -142,7 +144,7 @@ def test_own_metrics_and_attacks_take_part_and_their_table_stands_first(tmp_path
     np.testing.assert_allclose(
         rows["score"][rows["metric"] == "local/m"], IMAGES.flatten(1).mean(1).numpy(), atol=1 / 255
     )
-    assert set(result.table("ranking").labels) == {"harness/none", "harness/jpeg[quality=40]"}
+    assert set(result.table("ranking").labels) == CONTROLS | {"harness/jpeg[quality=40]"}
 
 
 def test_an_attack_beyond_its_radius_is_refused_and_named(tmp_path: Path) -> None:
@@ -170,17 +172,17 @@ def test_errors_name_the_argument(tmp_path: Path) -> None:
         ({"against": ["jpek"]}, "against: no component .* is called 'jpek'. Did you mean 'jpeg'"),
         ({"device": "cuda:99"}, "device: device 'cuda:99' is not on this machine"),
         ({"dataset": "nowhere"}, "dataset: no dataset is called 'nowhere'"),
-        ({"dataset": tmp_path / "absent"}, "dataset: .*absent is no folder"),
-        ({"dataset": np.zeros((2, 3, 8, 8), int)}, r"dataset must be floats .*make bytes with .astype\(numpy.uint8\)"),
+        ({"dataset": tmp_path / "absent"}, "dataset: .*absent is not a folder"),
+        ({"dataset": np.zeros((2, 3, 8, 8), int)}, r"dataset must be floats .*into bytes with .astype\(numpy.uint8\)"),
         ({"dataset": np.full((2, 3, 8, 8), 2.0)}, r"dataset must lie in \[0, 1\], got 2 to 2. Divide by 255"),
         ({"dataset": np.zeros((8, 8, 3))}, r"dataset must have shape \(n, 3, height, width\).*transpose"),
-        ({"track": "perceptual", "dataset": IMAGES}, "dataset: images without labels|objects: track"),
+        ({"track": "perceptual", "dataset": IMAGES}, "dataset: track .* images without labels|objects: track"),
     ):
         with pytest.raises(UsageError, match=said):
             ih.evaluate(own, **({"store": tmp_path, "progress": False} | wrong))
     with pytest.raises(UsageError, match="objects: give at least one"):
         ih.evaluate()
-    with pytest.raises(UsageError, match=r"objects: <function rounded.* wrap it: imharness.defense"):
+    with pytest.raises(UsageError, match=r"objects: <function rounded.* wrap it, as in imharness.defense"):
         ih.evaluate(rounded)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="name: two objects are called 'rounded'"):
         ih.evaluate(own, own, **PIECE)
@@ -264,7 +266,7 @@ def test_a_store_and_a_site_load_as_results(place: Path, result: ih.Result, tmp_
     write_results(site, [board], "")
     site.finish()
     assert repr(ih.load(tmp_path).table()) == repr(loaded.table())
-    with pytest.raises(UsageError, match=r"store_or_site: .*nowhere is no folder"):
+    with pytest.raises(UsageError, match=r"store_or_site: .*nowhere is not a folder"):
         ih.load(tmp_path / "nowhere")
 
 

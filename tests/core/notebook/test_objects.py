@@ -52,7 +52,7 @@ def test_errors_name_the_argument() -> None:
         ih.metric(blurred, bounds=(1, 0), higher_means="better_quality")
     with pytest.raises(UsageError, match="obj: blurred takes 1 arguments; it would be called with 2"):
         ih.metric(blurred, higher_means="worse_quality", reference=True)
-    with pytest.raises(UsageError, match="fn: expected something that can be called, got 3"):
+    with pytest.raises(UsageError, match="fn: expected a function or another callable, got 3"):
         ih.defense(3, differentiable=True)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="radius: expected a finite number above 0 for the norm linf, got None"):
         ih.attack(lambda x, target: x, access="white_box", norm="linf")
@@ -92,11 +92,11 @@ def test_numbers_of_numpy_are_taken() -> None:
 
 def test_a_track_says_which_objects_it_takes() -> None:
     with pytest.raises(
-        UsageError, match="objects: track harness/perceptual takes no defense of one's own; it takes: m"
+        UsageError, match="objects: track harness/perceptual does not take your own defense; it takes: m"
     ):
         component_of(ih.defense(blurred, differentiable=True), "harness/perceptual", "")
     own = ih.metric(lambda x, y: x, higher_means="worse_quality", reference=True)
-    with pytest.raises(UsageError, match="objects: track harness/iqa takes metrics of images alone"):
+    with pytest.raises(UsageError, match="objects: track harness/iqa takes metrics without a reference"):
         component_of(own, "harness/iqa", "")
 
 
@@ -110,7 +110,7 @@ def test_facts_are_part_of_what_a_result_depends_on() -> None:
 
 def test_a_plugin_cannot_take_the_owner_of_local_objects() -> None:
     own = component_of(ih.defense(blurred, differentiable=True), "harness/iqa", "").component
-    with pytest.raises(PluginError, match="local/blurred: the owner 'local' is that of objects in notebooks"):
+    with pytest.raises(PluginError, match="local/blurred: the owner 'local' is reserved for objects of notebooks"):
         checked_offer(own)
 
 

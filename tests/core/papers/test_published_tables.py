@@ -170,13 +170,13 @@ def test_a_table_is_read_without_importing_its_package(package):
     [
         ('values = "1.5"', 'values = "1.5 2"', r"row 'blur' has 2 values for 1 columns"),
         ('values = "1.5"', 'values = "1,5"', r"rows\[0\] 'blur': values: '1,5' is neither a number nor '-'"),
-        ('values = "1.5"', "values = [1.5]", r"rows\[0\] 'blur': values: values are one text"),
+        ('values = "1.5"', "values = [1.5]", r"rows\[0\] 'blur': values: values must be one text"),
         ('ours = "main:d"', 'ours = "d"', r"column 'd' points to 'd', which is not table:column"),
         ('label = "D"', 'label = "D", colour = "red"', r"columns\[0\] 'D': colour: Extra inputs"),
         ('table = "1"', 'table = "one"', r"table: String should match pattern"),
         ('title = "t"', 'title = "t"\nleft_out = "why"', r"either rows or a reason in left_out"),
         ('paper = "a2020"', 'paper = "b2021"', r"cites paper='b2021', which is not in pub_.*/papers.toml"),
-        ("rows = [", 'rows = [{ label = "blur", values = "2" }, ', r"row 'blur' stands twice"),
+        ("rows = [", 'rows = [{ label = "blur", values = "2" }, ', r"row 'blur' occurs twice"),
         ('title = "t"', "title = ", r"cannot be read"),
     ],
 )

@@ -15,9 +15,11 @@ IQA = "harness/iqa"
 
 
 SELECT = {
-    "dataset": ["harness/severity-ladder[size=96]"], "metric": ["embedded-cnn"], "attack": ["ifgsm", "uap"],
+    "dataset": ["harness/severity-ladder[size=96]"],
+    "metric": ["embedded-cnn"],
+    "attack": ["ifgsm", "uap"],
     "defense": ["none", "jpeg", "gaussian-blur"],
-}  # fmt: skip
+}
 
 
 def plan(**changes) -> Graph:
@@ -85,8 +87,11 @@ def test_parameters_of_a_profile_reach_the_components_but_not_over_their_own() -
 
 
 def defenses(graph: Graph) -> set[str]:
-    return {component.label.removeprefix("harness/") for component in graph.components.values() if
-            component.kind == "defense"}  # fmt: skip
+    return {
+        component.label.removeprefix("harness/")
+        for component in graph.components.values()
+        if component.kind == "defense"
+    }
 
 
 @pytest.mark.parametrize(
@@ -115,7 +120,7 @@ def test_a_command_may_leave_out_what_the_profile_selects() -> None:
     ("changes", "part"),
     [
         ({"part": {"options": {"adaptve": True}}}, "adaptve"),
-        ({"part": {"select": {"defence": ["none"]}}}, "no kind of component"),
+        ({"part": {"select": {"defence": ["none"]}}}, "not a kind of component"),
         ({"part": {"parameters": {"harness/ifgsm": {"iterations": 0}}}}, "parameters of harness/ifgsm: iterations"),
         ({"only": {"metric": ["embeded-cnn"]}}, "Did you mean"),
         ({"part": {"options": {"strengths": ["huge"]}}}, "no strength 'huge'"),

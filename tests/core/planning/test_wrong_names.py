@@ -36,13 +36,13 @@ def test_a_wrong_field_of_a_profile_names_the_others(tmp_path: Path, text: str, 
         ),
         (
             "select = {}\nparameters.'harness/jpg' = {}\n",
-            r"'harness/jpg', which no component .*Did you mean 'harness/jpeg'",
+            r"'harness/jpg', but there is no such component.*Did you mean 'harness/jpeg'",
         ),
         (
             "select = { defense = ['jpeg'] }\nparameters.'harness/jpeg' = { qualty = 3 }\n",
             r"parameters of harness/jpeg: qualty: .*Did you mean 'quality'\? Fields: quality",
         ),
-        ("select = { defence = ['jpeg'] }\n", r"'defence' is no kind of component\. Did you mean 'defense'"),
+        ("select = { defence = ['jpeg'] }\n", r"'defence' is not a kind of component\. Did you mean 'defense'"),
         ("select = { defense = ['jepg'] }\n", r"no defense is called 'jepg'\. Did you mean 'jpeg'"),
     ],
 )
@@ -66,7 +66,7 @@ def test_parameters_of_a_package_that_does_not_load_stop_no_run() -> None:
     whole = installed()
     left = [entry for entry in whole.entries.values() if entry.component.info.id != "harness/uap"]
     profile = load_profile("embedded")
-    with pytest.raises(UsageError, match="'harness/uap', which no component is called"):
+    with pytest.raises(UsageError, match="'harness/uap', but there is no such component"):
         plan_track("harness/iqa", profile, Registry(left))
     graph = plan_track("harness/iqa", profile, Registry(left, [LoadFailure("uap", "it does not load")]))
     assert graph.tasks

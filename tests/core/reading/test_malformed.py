@@ -105,13 +105,13 @@ MANIFESTS = (
     ("escape in the contact", "a@b.example", "a@b.example\\u001b"),
     ("no-break space in the contact", "a@b.example", "a@b.example\\u2028"),
     ("letters of another script in the version", 'version = "1.0"', 'version = "1.\u0661"'),
-)  # fmt: skip
+)
 PROFILES = (
     ("endless time", 'description = "x"', 'description = "x"\ntime_limit_s = inf'),
     ("no time", 'description = "x"', 'description = "x"\ntime_limit_s = nan'),
     ("a batch of many digits", 'description = "x"', f'description = "x"\nbatch_size = {"9" * 400}'),
     ("escape", 'description = "x"', 'description = "x\\u001b[2J"'),
-)  # fmt: skip
+)
 LOCKS = [("not UTF-8", b"\xff"), ("NUL", b"a\0==1"), ("a line separator", f"a==1 \u2028 {HASH}".encode())]
 CASES: dict[str, tuple[Callable[[Path, bytes], object], Sequence[tuple[str, malformed.Content]]]] = {
     "audit npz": (audit(".npz"), list(malformed.npz_files())),
@@ -122,7 +122,7 @@ CASES: dict[str, tuple[Callable[[Path, bytes], object], Sequence[tuple[str, malf
     "profile": (profile, [*malformed.toml_files(PROFILE), *tampered(PROFILE, *PROFILES)]),
     "lock": (lock, LOCKS),
     "presets": (presets, list(malformed.json_files(PRESET))),
-}  # fmt: skip
+}
 
 
 def refused(read: Callable[[Path, bytes], object], folder: Path, content: bytes) -> str:
@@ -207,7 +207,7 @@ def test_half_a_photograph_is_no_photograph(tmp_path: Path) -> None:
     assert read_pixels(tmp_path / "a.png").shape == (16, 12, 3)
     content[33] = 0x80
     (tmp_path / "a.png").write_bytes(content)
-    with pytest.raises(HarnessError, match=r"a\.png is no readable image"):
+    with pytest.raises(HarnessError, match=r"a\.png is not a readable image"):
         read_pixels(tmp_path / "a.png")
 
 
@@ -218,7 +218,7 @@ def test_a_photograph_that_announces_more_than_it_holds_takes_no_memory(length: 
     content = bytearray((tmp_path / "a.png").read_bytes())
     content[33:37] = length.to_bytes(4, "big")
     (tmp_path / "a.png").write_bytes(content)
-    with bounded(), pytest.raises(HarnessError, match=r"a\.png is no readable image: it is cut off"):
+    with bounded(), pytest.raises(HarnessError, match=r"a\.png is not a readable image: it is cut off"):
         read_pixels(tmp_path / "a.png")
 
 
@@ -227,5 +227,5 @@ def test_a_photograph_of_many_empty_parts_is_refused_at_once(tmp_path: Path) -> 
     content = (tmp_path / "a.png").read_bytes()
     part = b"\0\0\0\0tEXt" + zlib.crc32(b"tEXt").to_bytes(4, "big")
     (tmp_path / "a.png").write_bytes(content[:33] + part * 2_000_000 + content[33:])
-    with bounded(), pytest.raises(HarnessError, match=r"a\.png is no readable image"):
+    with bounded(), pytest.raises(HarnessError, match=r"a\.png is not a readable image"):
         read_pixels(tmp_path / "a.png")

@@ -22,7 +22,7 @@ def test_a_query_says_where_room_is_lacking(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(duckdb, "connect", small)
     query = ResultQuery(Store(tmp_path), [])
-    with pytest.raises(StoreError, match=r"tables lack room in .*; set TMPDIR to a larger disk"):
+    with pytest.raises(StoreError, match=r"no room for tables in .*; set TMPDIR elsewhere"):
         query(SORTED)
-    with pytest.raises(StoreError, match=r"tables lack room in .*; set TMPDIR to a larger disk"):
+    with pytest.raises(StoreError, match=r"no room for tables in .*; set TMPDIR elsewhere"):
         query.blocks(SORTED, entry="entry")

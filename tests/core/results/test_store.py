@@ -25,13 +25,24 @@ ARRAYS = {"images": np.arange(24, dtype=np.uint8).reshape(2, 3, 2, 2)}
 def record(number: int = 0) -> TaskRecord:
     metric = ComponentRef(kind="metric", id="acme/m", version="1", label="acme/m", parameters={})
     spec = TaskSpec(
-        track="acme/t", step="score", version="1", components={"metric": metric}, options={"number": number},
-        limit=None, seed=0, needs={},
-    )  # fmt: skip
+        track="acme/t",
+        step="score",
+        version="1",
+        components={"metric": metric},
+        options={"number": number},
+        limit=None,
+        seed=0,
+        needs={},
+    )
     return TaskRecord(
-        key=digest(spec.identity()), spec=spec, status="done", started="2026-01-01", seconds=1.0, device="cpu",
+        key=digest(spec.identity()),
+        spec=spec,
+        status="done",
+        started="2026-01-01",
+        seconds=1.0,
+        device="cpu",
         versions={},
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -72,7 +83,7 @@ def test_an_edited_record_does_not_open(store: Store) -> None:
 def test_a_file_that_is_no_json_is_named(store: Store) -> None:
     path = store.root / "tasks" / record().key[:2] / f"{record().key}.json"
     path.write_bytes(b"\x00\x01")
-    with pytest.raises(StoreError, match="is no valid TaskRecord"):
+    with pytest.raises(StoreError, match="is not a valid TaskRecord"):
         store.record(record().key)
 
 

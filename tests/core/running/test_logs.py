@@ -155,7 +155,7 @@ def test_a_log_of_an_earlier_try_is_not_shown_with_a_later_result(talked: tuple[
     assert "old" not in shown(store, key)
     late = {"started": "2999-01-01T00:00:00+00:00", "updated": "2999-01-01T00:00:01+00:00"}
     store.replace(logs._file(key), logs.TaskLog(key=key, host="h", pid=1, text="new", **late))
-    assert "log of a later try, which has no result" in shown(store, key)
+    assert "log of a later attempt, which has no result" in shown(store, key)
     Path(store.root, logs._file(key)).unlink()
 
 

@@ -138,7 +138,7 @@ def test_honest_components_are_not_flagged() -> None:
         (metric(lambda x: x.flatten(1).mean(dim=1) - x.mean()), BATCH, "alone"),
         (purification(smoother_twin), BATCH, "near copy"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_found(component, check: str, text: str) -> None:
     found = failures(component)
     assert check in found, found
@@ -175,7 +175,7 @@ class Peeking(MembershipEvaluator):
 def test_budgets_bounds_and_the_order_of_rows_are_held() -> None:
     assert "asked for 3 scores" in failures(Greedy())["keeps its budget at strength weak"]
     found = failures(Peeking())
-    assert "rows got other scores" in found["does not depend on the order of the target's rows"]
+    assert "rows got different scores" in found["does not depend on the order of the target's rows"]
     assert "ZeroDivisionError" in found["works with scale at its lower bound"]
 
 

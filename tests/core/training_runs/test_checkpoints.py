@@ -110,7 +110,7 @@ def test_what_cannot_be_trained_is_said_in_one_line() -> None:
         by_name(registry, "nt", {})
     with pytest.raises(UsageError, match=r"epochz: no such field\. Fields: none"):
         by_name(registry, "embedded-cnn", {"epochz": "3"})
-    with pytest.raises(UsageError, match="jpeg is no training defense"):
+    with pytest.raises(UsageError, match="jpeg is not a training defense"):
         by_defense(registry, "jpeg", "embedded-cnn", {})
     with pytest.raises(UsageError, match="mse cannot be trained further"):
         by_defense(registry, "nt", "mse", {})

@@ -65,8 +65,8 @@ def test_attacked_scores_may_lie_outside_the_range_and_are_counted(tmp_path) -> 
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([line(clear="good")], {}, r"line 2: clear is no finite number: 'good'"),
-        ([line(), line("b", attacked="nan")], {}, r"line 3: attacked is no finite number"),
+        ([line(clear="good")], {}, r"line 2: clear is not a finite number: 'good'"),
+        ([line(), line("b", attacked="nan")], {}, r"line 3: attacked is not a finite number"),
         ([line(), line()], {}, r"line 3: the same image, metric, attack, strength and defense as line 2"),
         ([line(image="")], {}, "line 2: image is empty"),
         ([line(metric="unknown")], {"bounds": ()}, "range of metric 'unknown' is not known; give --bounds"),

@@ -70,7 +70,7 @@ def test_what_is_missing_or_unreadable_is_named_counted_and_refused_or_skipped(t
     ("header", "rows", "message"),
     [
         (["image", "score?"], [["a.png", 1]], "has no column mos or MOS or score"),
-        (["image", "mos"], [["a.png", "good"]], "line 2: mos is no finite number: 'good'"),
+        (["image", "mos"], [["a.png", "good"]], "line 2: mos is not a finite number: 'good'"),
         (["image", "mos"], [["a.png", 1], ["a.png", 2]], r"names 1 images more than once: a\.png"),
     ],
 )

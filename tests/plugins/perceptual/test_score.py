@@ -55,7 +55,7 @@ def test_wrong_words_are_one_line(folder: Path) -> None:
         ((one,), "at least one metric"),
         (("embedded-cnn",), "at least one image"),
         (("mse", "--reference", one, three), "40x40"),
-        (("embedded-cnn", folder / "no.png"), "no readable image"),
+        (("embedded-cnn", folder / "no.png"), "not a readable image"),
         (("mse", "--reference", folder / "b", folder / "a"), "has no one.png"),
         (("fid", one), "is not on this machine|sets of images"),
     ):

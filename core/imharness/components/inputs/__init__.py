@@ -1,6 +1,6 @@
-"""What people give: data sets that do not ship with the code, and names of components in options of tracks.
+"""What people provide: data sets that do not ship with the code, and names of components in options of tracks.
 
-Of a data set: where it comes from, how it is laid out, and what it must hold.
+A data set states where it comes from, how it is laid out, and what it must hold.
 """
 
 from imharness.components.inputs.names import check_names

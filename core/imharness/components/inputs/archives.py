@@ -1,4 +1,4 @@
-"""Unpacks published archives without trusting them: names that lead outside, links and bombs are refused."""
+"""Unpacks published archives without trusting them: paths that lead outside, links and zip bombs are refused."""
 
 from __future__ import annotations
 
@@ -20,26 +20,34 @@ PACKED = 256 * GIB
 UNPACKED = 512 * GIB
 FREE = GIB
 RATIO = 200
-"""Unpacked bytes for each byte of an archive, once they are more than `FREE`."""
+"""The most unpacked bytes for each byte of an archive, if they are more than `FREE`."""
 MEMBERS = 2_000_000
 BLOCK = 1 << 20
-_FAILURES = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, ValueError, RuntimeError,
-             NotImplementedError)  # fmt: skip
+_FAILURES = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    EOFError,
+    OSError,
+    ValueError,
+    RuntimeError,
+    NotImplementedError,
+)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_archive(path: Path) -> bool:
-    """Say whether a file is called as a zip or tar archive is."""
+    """Return whether a file has the extension of a zip or tar archive."""
     return path.name.lower().endswith((".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz"))
 
 
 def unpack(path: Path, into: Path) -> None:
-    """Unpack a zip or tar archive into a folder; raises `UsageError` in one line that names the archive.
+    """Unpack a zip or tar archive into a folder; raises a `UsageError` of one line that names the archive.
 
-    Raises `HarnessError` where the disk is full: nothing is wrong with the archive then.
+    Raises `HarnessError` if the disk is full, because then the archive may be good.
 
-    Number and size of its files are bounded. A name that leads outside the folder, a link, a device and an encrypted
-    file are refused. A file that is cut off is found at its end.
+    The number and the size of its files are bounded. A name that leads outside the folder, a link, a device and an
+    encrypted file are refused, and so is an archive that is cut off.
     """
     with plain_file(path, PACKED) as file:
         packed, count, total = path.stat().st_size, 0, 0
@@ -54,20 +62,20 @@ def unpack(path: Path, into: Path) -> None:
             raise
         except _FAILURES as error:
             if isinstance(error, OSError) and error.errno in _FULL:
-                raise HarnessError(f"{shown(path)} cannot be unpacked: the disk of {into} is full") from None
-            raise UsageError(f"{shown(path)} is cut off, or is no archive: {reason(error)}") from None
+                raise HarnessError(f"{shown(path)} cannot be unpacked: the disk with {into} is full") from None
+            raise UsageError(f"{shown(path)} is cut off or not an archive: {reason(error)}") from None
     if not count:
         raise UsageError(f"{shown(path)} holds no files.")
 
 
 def _members(path: Path, file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yield name and content of every plain file."""
+    """Yield the name and the content of every plain file."""
     if path.suffix.lower() == ".zip":
         with zipfile.ZipFile(file) as packed:
             for member in packed.infolist():
                 kind = stat.S_IFMT(member.external_attr >> 16)
                 if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                    raise UsageError(f"{shown(path)} holds {member.filename!r:.100}, which is a link or no plain file.")
+                    raise UsageError(f"{shown(path)} holds {member.filename!r:.100}, which is not a plain file.")
                 if not member.is_dir():
                     with packed.open(member) as content:
                         yield member.filename, content
@@ -78,10 +86,10 @@ def _members(path: Path, file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
                 continue
             found = tar.extractfile(entry) if entry.isreg() else None
             if found is None:
-                raise UsageError(f"{shown(path)} holds {entry.name!r:.100}, which is a link or no plain file.")
+                raise UsageError(f"{shown(path)} holds {entry.name!r:.100}, which is not a plain file.")
             yield entry.name, found
         assert tar.fileobj is not None
-        tar.fileobj.seek(tar.offset)  # tarfile takes any other end, and any damaged header, for the end of the archive
+        tar.fileobj.seek(tar.offset)  # tarfile also takes a damaged header, or a cut, for the end of the archive
         if tar.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
             raise tarfile.ReadError(f"no end mark at byte {tar.offset}")
 
@@ -89,12 +97,12 @@ def _members(path: Path, file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
 def _inside(path: Path, name: str) -> PurePosixPath:
     place = PurePosixPath(name)
     if not is_plain(name) or "\\" in name or place.is_absolute() or ".." in place.parts or len(name) > 300:
-        raise UsageError(f"{shown(path)} holds a file with the name {name!r:.100}, which leads elsewhere.")
+        raise UsageError(f"{shown(path)} holds a file with the name {name!r:.100}, which leads outside.")
     return place
 
 
 def _write(content: IO[bytes], place: Path, room: int, path: Path) -> int:
-    """Write a file of at most `room` bytes; return how many it has."""
+    """Write a file of at most `room` bytes, and return how many it has."""
     place.parent.mkdir(parents=True, exist_ok=True)
     done = 0
     with place.open("xb") as file:
@@ -111,7 +119,7 @@ def copy_plain(source: Path, place: Path) -> None:
     for found in [source, *(source.rglob("*") if source.is_dir() else ())]:
         kind = found.lstat().st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
-            raise UsageError(f"{shown(found)} is a link or no plain file.")
+            raise UsageError(f"{shown(found)} is not a plain file.")
     place.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
         shutil.copytree(source, place)

@@ -1,4 +1,4 @@
-"""Whether files are what their publishers published: the component that reads them says so."""
+"""Checks that files are what their publishers published, by the components that read them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from imharness.errors import HarnessError, UsageError
 
 
 def check_asset(users: Iterable[Component], name: str) -> None:
-    """Build the component that needs the fewest other files beside an asset."""
+    """Build the component that needs the fewest files in addition to an asset; raises an error if that fails."""
     import torch
 
     user = min(users, key=lambda own: (len(own.assets()), own.label))
@@ -22,14 +22,14 @@ def check_asset(users: Iterable[Component], name: str) -> None:
         _built(user, torch.device("cpu"))
     except HarnessError:
         raise
-    except Exception as error:  # the readers of weights raise errors of many types on files that are none
-        raise UsageError(f"it holds no weights of {name}: {' '.join(str(error).split())[:200]}") from error
+    except Exception as error:  # readers of weights raise errors of many types for other files
+        raise UsageError(f"it does not hold weights of {name}: {' '.join(str(error).split())[:200]}") from error
 
 
 def check_data(users: Iterable[Component], source: DataSource) -> None:
-    """Build the data sets that read a source whole, and compare number and shape of what they give with the published.
+    """Build the data sets that read a source, and compare the number and shape of their units with the published ones.
 
-    A data set that gives a part of what was published is left out.
+    A data set that gives only a part of what was published is skipped.
     """
     import torch
 
@@ -46,7 +46,7 @@ def _built(user: Component, device: Any) -> Any:
 
 
 def _compare(found: object, source: DataSource, label: str) -> None:
-    """Raise `UsageError` unless a set has as many images or rows as were published, of the published shape."""
+    """Raise `UsageError` unless a set has the published number and shape of images or rows."""
     shapes: set[tuple[int, ...]]
     if isinstance(found, ImageSet):
         count, shapes, what = len(found), set(found.shapes), "images"
@@ -56,10 +56,10 @@ def _compare(found: object, source: DataSource, label: str) -> None:
     else:
         raise UsageError(f"{label} gives {type(found).__name__}, which cannot be checked.")
     if source.units and count != source.units:
-        raise UsageError(f"it holds {count:,} {what} where {source.units:,} were published; is it cut off?")
+        raise UsageError(f"it holds {count:,} {what}, but {source.units:,} were published; is it cut off?")
     other = sorted(shape for shape in shapes if not _alike(shape, source.shape))
     if other:
-        raise UsageError(f"its {what} have the shape {other[0]}; published were {source.shape}.")
+        raise UsageError(f"its {what} have the shape {other[0]}; the published ones have {source.shape}.")
 
 
 def _alike(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

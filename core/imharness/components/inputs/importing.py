@@ -1,7 +1,7 @@
-"""Takes files that a person downloaded: checks that they are the right ones, hashes them, puts them where loaders look.
+"""Imports files that a person downloaded: checks them, hashes them, and puts them where loaders look for them.
 
-Everything is laid out in a folder beside the final one first, and the loader of the product reads it there. It is moved
-to its place only then, so that a wrong file leaves nothing behind and does not replace a right one.
+Everything is first laid out in a temporary folder, where the loader of the product reads it. Only then is it moved to
+its place, so that a wrong file leaves nothing behind and does not replace a right one.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from imharness.reading.opening import shown
 from imharness.results.disk import alone
 
 RECORD = "imported.json"
-"""In the folder of a data set: what a person gave, with sizes and digests."""
+"""The file in the folder of a data set that lists the imported files with sizes and digests."""
 Check = Callable[[], None]
-"""Loads what is laid out; raises an error of the harness in one line."""
+"""Loads the files that are laid out; raises a `HarnessError` of one line if they are wrong."""
 
 
 def import_asset(asset: Asset, file: Path, check: Check) -> tuple[Path, str]:
-    """Take a file of weights or parameters; return where it is now, and its sha256.
+    """Import a file of weights or parameters; return its new path and its sha256.
 
-    Where a whole digest is published, it decides; otherwise `check` loads the file as the component would.
+    If a digest is published, it decides; otherwise `check` loads the file as the component would.
     """
     if not file.is_file():
-        raise UsageError(f"{shown(file)} is no file.")
+        raise UsageError(f"{shown(file)} is not a file.")
     final = cache_folder() / asset.file
     with _laid_out() as stage:
         place = stage / asset.file
@@ -42,8 +42,8 @@ def import_asset(asset: Asset, file: Path, check: Check) -> tuple[Path, str]:
         shutil.copyfile(file, place)
         found = digest_of(place)
         if not asset.fits(found):
-            wanted = f"{asset.sha256[:12]}… was published"
-            raise UsageError(f"{shown(file)} is not {asset.name}: its sha256 is {found[:12]}…, and {wanted}.")
+            wanted = f"the published one is {asset.sha256[:12]}…"
+            raise UsageError(f"{shown(file)} is not {asset.name}: its sha256 is {found[:12]}…, {wanted}.")
         if not asset.sha256:
             _checked(file, stage, check)
         final.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def import_asset(asset: Asset, file: Path, check: Check) -> tuple[Path, str]:
 
 
 def import_data(source: DataSource, given: Sequence[Path], check: Check) -> tuple[Path, dict[str, str]]:
-    """Take the files of a data set, packed or not, or a folder; return its folder, and the sha256 of what was given."""
+    """Import the files of a data set, packed or not, or a folder; return its folder, and file name -> sha256."""
     digests = {}
     for path in given:
         if not path.exists():
@@ -69,7 +69,7 @@ def import_data(source: DataSource, given: Sequence[Path], check: Check) -> tupl
         _checked(given[0], stage, check)
         sizes = {path.name: {"sha256": digests[path.name], "bytes": _bytes(path)} for path in given}
         (own / RECORD).write_text(json.dumps(sizes, indent=1) + "\n")
-        with alone(cache_folder()):  # another process may import the same
+        with alone(cache_folder()):  # another process may be importing the same
             if final.exists():
                 final.rename(stage / "before")
             final.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def digest_of(path: Path) -> str:
 
 @contextmanager
 def _laid_out() -> Iterator[Path]:
-    """Yield an empty folder on the file system of the assets, in which they are looked for first."""
+    """Yield an empty folder on the file system of the assets, which is searched for assets first."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     before = os.environ.get("HARNESS_ASSETS")
     with tempfile.TemporaryDirectory(prefix=".import-", dir=cache_folder()) as folder:
@@ -103,17 +103,17 @@ def _laid_out() -> Iterator[Path]:
 
 
 def _checked(file: Path, stage: Path, check: Check) -> None:
-    """Run the check; its message names what the person gave, not the folder that it was laid out in."""
+    """Run the check; its message names the file that the person gave, not the temporary folder."""
     try:
         check()
     except HarnessError as error:
         said = error.reason if isinstance(error, Unavailable) else str(error)
         said = " ".join(said.replace(f"{stage}{os.sep}", "").split())
-        raise UsageError(f"{shown(file)} was not taken: {said}") from None
+        raise UsageError(f"{shown(file)} was not imported: {said}") from None
 
 
 def _refuse_other(source: DataSource, path: Path, found: str) -> None:
-    """Raise `UsageError` for a file of a published name whose digest is another."""
+    """Raise `UsageError` for a file that has a published name but not the published digest."""
     for archive in source.archives:
         if archive.file == path.name and archive.sha256 and not found.startswith(archive.sha256):
             raise UsageError(
@@ -122,7 +122,7 @@ def _refuse_other(source: DataSource, path: Path, found: str) -> None:
 
 
 def _opened(source: DataSource, path: Path, into: Path) -> Path:
-    """Return a folder, or a file, that holds what was given, unpacked below `into`."""
+    """Return the given folder or file, or the folder `into` if it was an archive, which is unpacked there."""
     if path.is_dir() or not is_archive(path):
         return path
     known = next((archive.into for archive in source.archives if archive.file == path.name), "")
@@ -134,14 +134,14 @@ def _opened(source: DataSource, path: Path, into: Path) -> Path:
 
 
 def _take(member: str, roots: Sequence[Path], own: Path, given: Sequence[Path], *, needed: bool) -> None:
-    """Put a member of the data set into its folder; raises `UsageError` where it is missing or stands twice."""
+    """Put a member of the data set into its folder; raises `UsageError` if it is missing or there are several."""
     place = own / (str(PurePosixPath(member).parent) if "*" in member else member)
     found = [hit for root in roots for hit in _hits(member, root)]
     if not found:
         if needed:
             kind = "folder" if member.endswith("/") else "files" if "*" in member else "file"
             names = ", ".join(shown(path) for path in given)
-            raise UsageError(f"{names} holds no {kind} {member.rstrip('/')}; is it another data set, or a part of it?")
+            raise UsageError(f"{names} has no {kind} {member.rstrip('/')}; is it another data set, or a part of it?")
         return
     nearest = min(len(hit.parts) for hit in found)
     first = [hit for hit in found if len(hit.parts) == nearest]
@@ -156,7 +156,7 @@ def _take(member: str, roots: Sequence[Path], own: Path, given: Sequence[Path], 
 
 
 def _hits(member: str, root: Path) -> list[Path]:
-    """Return what may be a member in a folder or a file: its path must end as the member's does."""
+    """Return the paths in a folder, or the file, that may be the member, because they end like its path."""
     if "*" in member:
         pattern = PurePosixPath(member).name
         return sorted({file.parent for file in root.rglob(pattern)}) if root.is_dir() else []

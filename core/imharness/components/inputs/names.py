@@ -1,4 +1,4 @@
-"""Names of components in the options of a track: one that nothing has is refused, not passed over."""
+"""Names of components in the options of a track: an unknown name is refused, not ignored."""
 
 from collections.abc import Iterable
 
@@ -12,8 +12,8 @@ NOT = "!"
 def check_names(planner: Planner, option: str, kind: str, names: Iterable[str]) -> None:
     """Raise `UsageError` for a name in an option that is neither the id nor the label of an installed component.
 
-    ``*`` stands for all of a kind, and ``!`` before a name leaves it out. A name that may be of a package which did not
-    load is passed over.
+    ``*`` stands for all of a kind, and ``!`` before a name leaves it out. A name that may belong to a package that did
+    not load is not checked.
     """
     for name in dict.fromkeys(name.removeprefix(NOT) for name in names):
         if name != ALL:

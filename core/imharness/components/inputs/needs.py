@@ -1,4 +1,4 @@
-"""What components need from elsewhere: weights, parameters and data sets, and which of them are on this machine."""
+"""What components need that does not ship: weights, parameters and data sets, and which of these are missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from imharness.errors import Unavailable
 
 @dataclass
 class Input:
-    """A file or a data set that components need. `users`: the components, in the order of their labels."""
+    """A file or a data set that components need. `users` are these components, in the order of their labels."""
 
     what: Asset | DataSource
     users: list[Component] = field(default_factory=list)
@@ -24,7 +24,7 @@ class Input:
 
     @property
     def gap(self) -> Unavailable | None:
-        """Why it is not on this machine; None where it is."""
+        """Why it is not on this machine, or None if it is."""
         try:
             if isinstance(self.what, Asset):
                 self.what.path()
@@ -37,12 +37,12 @@ class Input:
 
     @property
     def downloads(self) -> bool:
-        """Say whether `harness assets get` fetches it without a person."""
+        """Whether `harness assets get` can fetch it without a person."""
         return bool(self.what.address) if isinstance(self.what, Asset) else self.what.has_address
 
     @property
     def size(self) -> int:
-        """Bytes to download; 0 where they are not published."""
+        """The size of the download in bytes, or 0 if it is not published."""
         if isinstance(self.what, Asset):
             return self.what.size
         sizes = [archive.size for archive in self.what.archives]
@@ -50,14 +50,14 @@ class Input:
 
     @property
     def steps(self) -> str:
-        """How it is got: a command, with what a person does before it."""
+        """How to get it: a command, after what a person must do first."""
         if isinstance(self.what, Asset):
             return self.what.remedy()
         return f"harness assets get {self.name}" if self.downloads else self.what.by_hand()
 
 
 def inputs_of(components: Iterable[Component]) -> dict[str, Input]:
-    """Return what components need, by name, in the order of the names."""
+    """Return name -> what components need, in the order of the names."""
     found = dict[str, Input]()
     for component in sorted(components, key=lambda own: (own.kind, own.label)):
         needs: list[Asset | DataSource] = [*component.assets(), *component.data_sources()]

@@ -1,8 +1,8 @@
 """Profiles read from TOML.
 
-A profile of the harness has global facts (in a file of this package) and one part for each package that brings a track:
-a file of the same name in the folder `profiles` of that package, with tables ``[tracks."id"]``. A package can also
-bring a whole profile, such as a study of one track: its file then has the global facts too.
+A profile of the harness has global settings, in a file of this package, and one part for each package that brings a
+track: a file of the same name in the folder `profiles` of that package, with tables ``[tracks."id"]``. A package can
+also bring a whole profile, such as a study of one track; its file then has the global settings, too.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ PARTS = "profiles"
 
 
 def load_profile(name: str, entry_points: Iterable[importlib.metadata.EntryPoint] | None = None) -> Profile:
-    """Return a profile of the harness with the parts of all installed packages, or one from a TOML file.
+    """Return a profile of the harness with the parts of all installed packages, or a profile from a TOML file.
 
-    Raises `UsageError` for an unknown name, a file that is no profile, and two packages that set one track.
+    Raises `UsageError` for an unknown name, a file that is not a profile, and two packages that set up one track.
     """
     if name.endswith(".toml"):
         if not Path(name).is_file():
@@ -48,7 +48,7 @@ def load_profile(name: str, entry_points: Iterable[importlib.metadata.EntryPoint
                 raise UsageError(f"profile {name}: both {origins[track]} and {distribution} set up track {track}.")
             tracks[track], origins[track] = facts, distribution
         if part:
-            raise UsageError(f"{file}: a package's part of a profile has [tracks] only, not {', '.join(part)}.")
+            raise UsageError(f"{file}: a package's part of a profile may only have [tracks], not {', '.join(part)}.")
     return _profile({**read_toml(FOLDER / f"{name}.toml"), "tracks": tracks, "origins": origins}, name)
 
 
@@ -63,20 +63,20 @@ def _whole(name: str, entry_points: Iterable[importlib.metadata.EntryPoint] | No
             unknown_name(f"no profile is called {name!r}", name, known, "Give the path of a .toml file, or one of")
         )
     if len(here) > 1:
-        raise UsageError(f"profile {name}: both {here[0][0]} and {here[1][0]} bring it.")
+        raise UsageError(f"profile {name}: both {here[0][0]} and {here[1][0]} bring it; uninstall one of them.")
     ((distribution, file),) = here
     facts = read_toml(file)
     return _profile({**facts, "origins": dict.fromkeys(facts.get("tracks", {}), distribution)}, name)
 
 
 def _folders(entry_points: Iterable[importlib.metadata.EntryPoint] | None) -> Iterator[tuple[str, Path]]:
-    """Yield each package's folder of profiles, sorted by distribution and entry point. Imports nothing but parents."""
+    """Yield each package's folder of profiles, sorted by distribution and entry point; imports only parent packages."""
     found = points_of(COMPONENTS, entry_points)
     for distribution, package in sorted({(p.dist.name if p.dist else "unknown", p.module) for p in found}):
         try:
             spec = importlib.util.find_spec(package)
         except (ImportError, ValueError):
-            continue  # the registry names plugins that cannot be loaded
+            continue  # the registry reports plugins that cannot be loaded
         for place in (spec.submodule_search_locations or ()) if spec else ():
             if (Path(place) / PARTS).is_dir():
                 yield distribution, Path(place) / PARTS
@@ -84,7 +84,7 @@ def _folders(entry_points: Iterable[importlib.metadata.EntryPoint] | None) -> It
 
 def _profile(facts: Mapping[str, Any], name: str) -> Profile:
     if not all(is_plain(text.replace("\n", " ")) for text in texts_in(facts)):
-        raise UsageError(f"profile {name}: a text in it holds control, separator or direction characters.")
+        raise UsageError(f"profile {name}: a text in it contains control, separator or direction characters.")
     checked_seed(facts.get("secret", ""), f"profile {name}: secret")
     try:
         return Profile.model_validate(facts)

@@ -1,4 +1,4 @@
-"""Where a store keeps its files: a folder of this machine, or objects of a cloud. Imports no torch."""
+"""Where a store keeps its files: in a folder on this machine, or as objects in a cloud. Imports no torch."""
 
 from imharness.results.storage.address import absolute, open_backend
 from imharness.results.storage.backend import Backend, in_parallel, sha256_of

@@ -14,15 +14,15 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
 
 def absolute(address: str | Path) -> str:
-    """Return an address that means the same store in every folder; raises `UsageError` for one of no known kind."""
+    """Return an address that means the same store in every folder; raises `UsageError` if its kind is unknown."""
     if not str(address).strip():
-        raise UsageError("an empty text is no address of a store; give a folder, s3://BUCKET/PATH or gs://BUCKET/PATH.")
+        raise UsageError("the address of a store is empty; give a folder, s3://BUCKET/PATH or gs://BUCKET/PATH.")
     found = _SCHEME.fullmatch(str(address))
     if found is None:
         return str(Path(address).resolve())
     scheme, place = found[1].lower(), found[2].rstrip("/")
     if scheme not in ("s3", "gs"):
-        raise UsageError(f"{address} is no address of a store; give a folder, s3://BUCKET/PATH or gs://BUCKET/PATH.")
+        raise UsageError(f"{address} cannot be a store; give a folder, s3://BUCKET/PATH or gs://BUCKET/PATH.")
     parts = place.split("/")
     if not all(part.strip() for part in parts) or {".", ".."} & set(parts) or "?" in place:
         raise UsageError(f"{address} names no bucket and path; write {scheme}://BUCKET/PATH.")
@@ -30,7 +30,7 @@ def absolute(address: str | Path) -> str:
 
 
 def open_backend(address: str | Path) -> Backend:
-    """Return the place that an address means; nothing is read or written yet.
+    """Return the place that an address means, without reading or writing anything.
 
     An object store takes credentials, region and endpoint from the environment, as its own tools do; see `connected`.
     """

@@ -1,7 +1,7 @@
 """Records of tasks by key, whether each is a file of its own or a part of a segment.
 
-A file of its own is how a record is written first; it counts more than a segment with the same key. Others may pack
-cells while they are read: what is gone is looked for again, until nothing moves any more.
+A record is first written as a file of its own, which takes precedence over a segment with the same key. Other processes
+may pack cells while they are read; what has disappeared is looked for again until nothing moves any more.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from imharness.results.storage.segments import CELL, Place, Segment, Segments
 TASKS = "tasks"
 _SUFFIX = ".json"
 ALONE = -1
-"""What `row_files` says of a file that has the rows of one task alone."""
+"""The number that `row_files` gives to a file with the rows of only one task."""
 SoundRecord = Callable[[str, bytes], bool]
-"""Says whether a content is the whole record of a key."""
+"""(key, content) -> whether the content is the complete record of the key."""
 
 
 def task_file(key: str) -> str:
@@ -33,18 +33,18 @@ def task_file(key: str) -> str:
 
 
 class Survey:
-    """One look at a store: few listings instead of a question for every task."""
+    """A view of a store that takes a few listings instead of a request for every task."""
 
     def __init__(self, backend: Backend, segments: Segments) -> None:
         self._backend, self._segments = backend, segments
         names = (name.rpartition("/")[2] for name in backend.sizes(TASKS))
         self.singles = {name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)}
-        """Keys whose record is a file of its own."""
+        """The keys whose record is a file of its own."""
         self._sizes = {**backend.sizes("rows"), **backend.sizes("artifacts")}
-        segments.refresh()  # after the files, so that what was packed in between is not missed
+        segments.refresh()  # after the files, so that cells packed in between are not missed
 
     def size(self, file: str) -> int:
-        """Return the size of a file of rows or arrays, or -1 where there is none."""
+        """Return the size of a file of rows or arrays in bytes, or -1 if there is none."""
         return self._sizes.get(file, -1)
 
     def keys(self) -> list[str]:
@@ -52,7 +52,7 @@ class Survey:
         return sorted(self.singles | self._segments.places.keys())
 
     def packed(self, keys: Iterable[str]) -> tuple[set[str], list[str]]:
-        """Return which of these keys are whole in segments alone, and a line for each that lacks its arrays."""
+        """Return which of these keys are only in segments and complete, and a line for each that lacks its arrays."""
         whole, lines, places = set[str](), [], self._segments.places
         for key in {*keys}.intersection(places) - self.singles:
             segment, cell = places[key]
@@ -66,14 +66,14 @@ class Survey:
     def contents(self, keys: Iterable[str], sound: SoundRecord) -> Iterator[tuple[str, bytes]]:
         """Yield the records of these keys, as they were written, in no particular order.
 
-        A key that no listing had is asked for by its name: a listing may miss a file that is written anew meanwhile.
+        A key that is in no listing is requested by name, because a listing may miss a file that is being rewritten.
         """
         wanted, places = dict.fromkeys(keys), self._segments.places
         alone = [key for key in wanted if key in self.singles or key not in places]
         left = [key for key in wanted if key not in self.singles and key in places]
         read, packed = partial(_own, self._backend, sound), len(left)
         for key, content in zip(alone, in_parallel(read, alone, self._backend.at_once), strict=True):
-            if content is None:  # it was packed since it was listed
+            if content is None:  # it has been packed since the listing
                 left.append(key)
             else:
                 yield key, content
@@ -100,18 +100,21 @@ def _own(backend: Backend, sound: SoundRecord, key: str) -> bytes | None:
 
 
 def one(backend: Backend, segments: Segments, sound: SoundRecord, key: str) -> bytes | None:
-    """Return one record as it was written, or None where there is none."""
+    """Return one record as it was written, or None if there is none."""
     content = _own(backend, sound, key)
     return segments.record(key) if content is None else content
 
 
 def lost(
-    backend: Backend, segments: Segments, cell: tuple[str, str, StoredFile | None, StoredFile | None],
+    backend: Backend,
+    segments: Segments,
+    cell: tuple[str, str, StoredFile | None, StoredFile | None],
     size: Callable[[str], int],
-) -> str:  # fmt: skip
-    """Return which file of a cell is missing or truncated, or "". A cell is its key, seal, rows and arrays.
+) -> str:
+    """Return a line on the first file of a cell that is missing or truncated, or "".
 
-    `size`: the sizes of files as they were listed, -1 where there was none; others are asked for again.
+    `cell` is (key, seal, rows, arrays). `size` gives the sizes of files from a listing, -1 if there is none; a size
+    that does not fit is requested again.
     """
     key, seal, rows, arrays = cell
     for file in (rows, arrays):
@@ -128,7 +131,7 @@ def lost(
 
 
 def table(files: Files, segments: Segments, key: str, seal: str, file: StoredFile) -> pa.Table:
-    """Return the rows of a cell with a seal that were written to a file, verified; raises `DamagedError`."""
+    """Return the rows that the cell with this seal wrote to a file, verified; raises `DamagedError`."""
     place = segments.places.get(key)
     if place is not None and place.seal == seal:
         found = segments.rows(key, seal, file.sha256)
@@ -140,18 +143,18 @@ def table(files: Files, segments: Segments, key: str, seal: str, file: StoredFil
         found = segments.rows(key, seal, file.sha256)
         if found is not None:
             return found
-        content = files.content(file)  # computed anew since
+        content = files.content(file)  # it has been computed again since
     return pq.read_table(io.BytesIO(content))
 
 
 def row_files(
     backend: Backend, segments: Segments, cells: Iterable[tuple[str, str, StoredFile]]
 ) -> dict[str, tuple[Path, int]]:
-    """Return by key the Parquet file on this machine that has the rows of a cell, and the number of the cell in it.
+    """Return key -> the Parquet file on this machine with the rows of the cell, and the number of the cell in it.
 
-    A cell is its key, its seal and the file that its rows were written to. The rows of a cell in a segment are those
-    whose column `_cell` is the number; a file of one task alone has no such column, and the number is `ALONE`. Where
-    the place is a folder, a file may be gone when it is read: then ask again.
+    A cell is (key, seal, file that its rows were written to). The rows of a cell in a segment have this number in the
+    column `_cell`. A file of only one task has no such column, and the number is `ALONE`. If the place is a folder, a
+    file may have disappeared when it is read; then call this function again.
     """
     wanted = list(cells)
     while True:
@@ -182,14 +185,14 @@ def _row_files(
 
     at = list(map(packed, wanted))
     used = {place.segment for place in at if place is not None}
-    list(in_parallel(lambda segment: segment.rows_path, used, backend.at_once))  # each is fetched once
+    list(in_parallel(lambda segment: segment.rows_path, used, backend.at_once))  # so that each is fetched once
     return list(in_parallel(found, zip(wanted, at, strict=True), backend.at_once))
 
 
 def sql_of_rows(files: Iterable[tuple[Path, int]]) -> str:
-    """Return the SQL that reads the files of tasks; see `row_files`. The column `_cell` says whose a row is.
+    """Return the SQL that reads the files of tasks (see `row_files`); the column `_cell` says which cell a row is of.
 
-    Files with the same columns are read as one, so that only one is asked for its columns whenever the SQL is used.
+    Files with the same columns are read together, so that the columns of only one of them are read at each use.
     """
     alike: dict[tuple[str, str], list[str]] = {}
     for path, cell in dict(files).items():

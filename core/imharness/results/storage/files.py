@@ -1,4 +1,4 @@
-"""Files with digests, and documents of a data model, in one place for files."""
+"""Files with digests, and documents of data models, at one address."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Files:
 
     @property
     def root(self) -> Path:
-        """The folder of files that are local."""
+        """The folder of a local store."""
         return Path(self.address)
 
     def prepare(self) -> None:
@@ -47,11 +47,11 @@ class Files:
         self.backend.prepare()
 
     def together(self, *, soon: bool = False) -> AbstractContextManager[None]:
-        """Make sure that results are on the disk when the block ends; see `Backend`."""
+        """Flush the results that the block writes to the disk by its end; see `Backend`."""
         return self.backend.together(soon=soon)
 
     def settle_or_exit(self) -> None:
-        """Wait until everything is on the disk; end this process with one line and the exit code 1 where that fails."""
+        """Wait until everything is on the disk; if that fails, end this process with one line and exit status 1."""
         try:
             with self.together():
                 pass
@@ -59,22 +59,22 @@ class Files:
             raise SystemExit(str(error)) from None
 
     def put(self, file: str, content: bytes) -> StoredFile:
-        """Write a file that is named by what it holds, whole or not at all."""
+        """Write a file that is named by its content, completely or not at all."""
         self.backend.put(file, content)
         return StoredFile(file=file, sha256=sha256_of(content), size=len(content))
 
     def content(self, file: StoredFile) -> bytes:
-        """Return a stored file, verified; raises `DamagedError` when it is not what was written."""
+        """Return the content of a stored file, verified; raises `DamagedError` if it is not what was written."""
         where, sha256 = f"{self.address}/{file.file}", file.sha256
         content = self.backend.get(file.file, lambda found: sha256_of(found) == sha256)
         if content is None:
             raise DamagedError(f"cannot read {where}: there is no such file")
         if sha256_of(content) != sha256:
-            raise DamagedError(f"{where} is damaged: its sha256 is not the recorded one; run again to compute it anew")
+            raise DamagedError(f"{where} is damaged: its sha256 is not the recorded one; run again to recompute it")
         return content
 
     def path_of(self, file: StoredFile) -> Path:
-        """Return where a stored file can be read on this machine."""
+        """Return the path where a stored file can be read on this machine."""
         return self.backend.path(file.file, file.sha256)
 
     def replace(self, name: str, document: BaseModel) -> None:
@@ -82,12 +82,12 @@ class Files:
         self.backend.replace(name, text_of(document))
 
     def current(self, name: str, model: type[M]) -> M | None:
-        """Return a document, or None where there is none; raises `DamagedError` for one that is no such model."""
+        """Return a document, or None if there is none; raises `DamagedError` if it does not fit the model."""
         content = self.backend.current(name)
         return None if content is None else self.valid(name, content, model)
 
     def documents(self, folder: str, model: type[M]) -> list[M]:
-        """Return the documents below a folder, by name; damaged ones are left out."""
+        """Return the documents below a folder, sorted by name; damaged ones are left out."""
         found = []
         for name in self.names(folder):
             with suppress(DamagedError):
@@ -95,7 +95,7 @@ class Files:
         return [document for document in found if document is not None]
 
     def alone(self) -> AbstractContextManager[None]:
-        """Let one process at a time change tables, where the place has locks; raises `StoreError` after a long wait."""
+        """Let one process at a time change tables, if the place has locks; raises `StoreError` after a long wait."""
         return self.backend.alone()
 
     def names(self, folder: str) -> list[str]:
@@ -104,24 +104,25 @@ class Files:
         return [name[len(folder) + 1 : -5] for name in found]
 
     def valid(self, name: str, content: bytes, model: type[M]) -> M:
-        """Return what a content says; raises `DamagedError` that names the file where it is no such model."""
+        """Return a content as a model; raises a `DamagedError` that names the file if it does not fit."""
         try:
             return model.model_validate_json(content)
         except ValidationError:
             raise DamagedError(
-                f"{self.address}/{name} is no valid {model.__name__}; delete it to compute it again"
+                f"{self.address}/{name} is not a valid {model.__name__}; delete it to compute it again"
             ) from None
 
 
 def text_of(document: BaseModel) -> bytes:
-    """Return a document as it stands in its file."""
+    """Return a document as the content of its file."""
     return document.model_dump_json(indent=1).encode()
 
 
 def packed(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
-    """Return arrays as a safetensors file.
+    """Return the content of a safetensors file with these arrays.
 
-    By way of a file it takes as much memory again as the arrays, and twice as much where there is no room for one.
+    It is made in a temporary file, which takes as much memory as the arrays; without room for a file it takes twice as
+    much.
     """
     with suppress(OSError, safetensors.SafetensorError), tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "arrays"

@@ -29,15 +29,15 @@ from imharness.results.disk import (
 from imharness.results.storage.backend import Sound, sha256_of
 
 BEHIND = 32
-"""So many files at most are still on their way to the disk when further results are begun."""
+"""The most files that may still be on their way to the disk when further results are written."""
 
 
 EVERY_S = 0.25
-"""How often files are begun to be flushed within a block, s: a few at once take less time than one by one."""
+"""Seconds between two flushes within a block; flushing a few files at once takes less time than one by one."""
 
 
 class LocalFiles:
-    """A folder. A file is written elsewhere in it, flushed to the disk, and renamed."""
+    """A folder. A file is written under another name in it, flushed to the disk, and renamed."""
 
     at_once = 1
 
@@ -57,7 +57,7 @@ class LocalFiles:
         return alone(self.root)
 
     def packing(self) -> AbstractContextManager[None]:
-        return one_at_a_time(self.root, ".packing", f"another process packs {self.address}; nothing was done")
+        return one_at_a_time(self.root, ".packing", f"another process is packing {self.address}; nothing was done")
 
     @contextmanager
     def together(self, *, soon: bool = False) -> Iterator[None]:
@@ -117,7 +117,7 @@ class LocalFiles:
                     if entry.is_dir():
                         waiting.append(f"{here}/{entry.name}")
                     elif not entry.name.startswith("."):
-                        with suppress(FileNotFoundError):  # it was removed since
+                        with suppress(FileNotFoundError):  # it has been removed since
                             found[f"{here}/{entry.name}"] = entry.stat().st_size
         return found
 
@@ -125,7 +125,7 @@ class LocalFiles:
         return below(self.root, name)
 
     def replace(self, name: str, content: bytes) -> None:
-        """Write a document. What a task says, within its block, is not waited for: no result depends on it."""
+        """Write a document; the log that a task writes within its block is not flushed, as no result depends on it."""
         write_whole(self.root, name, content, flushed=self._unflushed is None)
 
     def current(self, name: str) -> bytes | None:
@@ -142,7 +142,7 @@ class LocalFiles:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 before = self.lines(name)
                 content, end = compose(before) + b"\n", len(b"\n".join(before))
-                file.truncate(end)  # a last line whose writing was cut off
+                file.truncate(end)  # remove a last line that was not written completely
                 try:
                     _write(file.fileno(), (b"\n" if before else b"") + content)
                 except OSError:
@@ -165,14 +165,14 @@ class LocalFiles:
 
 
 def _write(descriptor: int, content: bytes) -> None:
-    """Write a content as a whole, on the disk when this returns; raises `OSError` otherwise."""
+    """Write a content completely and flush it to the disk; raises `OSError` if that fails."""
     if os.write(descriptor, content) != len(content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     os.fsync(descriptor)
 
 
 def _whole(content: bytes) -> list[bytes]:
-    """Return the lines of a journal, without a last one whose writing was cut off: it is no whole JSON."""
+    """Return the lines of a journal, without a last one that was not written completely and so is not valid JSON."""
     lines = content.split(b"\n")
     try:
         json.loads(lines[-1])

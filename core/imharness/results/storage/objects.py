@@ -1,8 +1,8 @@
-"""Objects of a cloud, by pyarrow.fs. An object is written by one request, from a buffer that is whole before it.
+"""Objects in a cloud, through pyarrow.fs. An object is written by one request from a buffer that is already complete.
 
-There is no writing on condition: two writers of one name overwrite each other. Results are named by what they hold, so
-that this does no harm; each state of a document and each line of a journal is an object of its own, and the end of its
-name is a digest of its content::
+There are no conditional writes: two writers of one name overwrite each other. This does no harm, because results are
+named by their content. Each state of a document and each line of a journal is an object of its own, whose name ends in
+a digest of its content::
 
     sweeps/<track>/<configuration>.json/<time>-<digest>
     ledger.jsonl/<number>-<digest>
@@ -28,20 +28,20 @@ from imharness.results.storage.local import LocalFiles
 
 T = TypeVar("T")
 PAUSES_S = (0.1, 1.0)
-"""How long to wait before a request is made again, s; the client of the cloud has tried several times before that."""
+"""Seconds to wait before a request is repeated; by then the client of the cloud has tried several times itself."""
 CLIENT_TRIES = 4
 CLIENT_TIME = timedelta(seconds=30)
 STATES_KEPT = 3
-"""How many states of a document stay, so that whoever is about to read an older one finds it."""
+"""How many states of a document are kept, so that a reader who is about to read an older one finds it."""
 PROBE = ".probe"
 
 
 def connected(scheme: str, environment: Mapping[str, str]) -> pyarrow.fs.FileSystem:
     """Return a client of an object store.
 
-    Credentials, region and endpoint come from the usual variables: of AWS for s3 (``AWS_ACCESS_KEY_ID``,
-    ``AWS_SECRET_ACCESS_KEY``, ``AWS_DEFAULT_REGION``, ``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL``), of Google for
-    gs (``GOOGLE_APPLICATION_CREDENTIALS``; ``STORAGE_EMULATOR_HOST``, which is asked without credentials).
+    Credentials, region and endpoint come from the usual variables: those of AWS for s3 (``AWS_ACCESS_KEY_ID``,
+    ``AWS_SECRET_ACCESS_KEY``, ``AWS_DEFAULT_REGION``, ``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL``), those of Google
+    for gs (``GOOGLE_APPLICATION_CREDENTIALS``, or ``STORAGE_EMULATOR_HOST``, which is used without credentials).
     """
     if scheme == "gs":
         emulator = environment.get("STORAGE_EMULATOR_HOST", "")
@@ -51,10 +51,13 @@ def connected(scheme: str, environment: Mapping[str, str]) -> pyarrow.fs.FileSys
     endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
     protocol, _, host = endpoint.rpartition("://")
     return pyarrow.fs.S3FileSystem(
-        endpoint_override=host.rstrip("/") or None, scheme=protocol or "https", allow_delayed_open=True,
-        connect_timeout=10, request_timeout=60,
+        endpoint_override=host.rstrip("/") or None,
+        scheme=protocol or "https",
+        allow_delayed_open=True,
+        connect_timeout=10,
+        request_timeout=60,
         retry_strategy=pyarrow.fs.AwsStandardS3RetryStrategy(max_attempts=CLIENT_TRIES),
-    )  # fmt: skip
+    )
 
 
 class Objects:
@@ -63,7 +66,7 @@ class Objects:
     at_once = 16
 
     def __init__(self, address: str, files: pyarrow.fs.FileSystem, place: str, cache: Path | None = None) -> None:
-        """Take a client and a place in it; fetched objects are kept in the folder `cache`, by default the user's."""
+        """Use a client and a place in it; fetched objects are kept in the folder `cache`, by default the user's."""
         self.address, self._files, self._place = address, files, place
         self._cache = LocalFiles(cache or Path(platformdirs.user_cache_dir("image-privacy-harness")) / "objects")
 
@@ -71,7 +74,7 @@ class Objects:
         remove_remains(self._cache.root)
         self.put(PROBE, b"writable")
         if self.get(PROBE) is None:
-            raise StoreError(f"store {self.address} does not give back what was written into it")
+            raise StoreError(f"store {self.address} does not return what was written into it")
 
     def alone(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -101,8 +104,8 @@ class Objects:
     def _read(self, name: str) -> bytes | None:
         where = f"{self._place}/{name}"
         try:
-            if self.address.startswith("gs:"):  # there are builds of Arrow without the class of its client
-                # Its client checks that all came, and `read_at` would make a second request.
+            if self.address.startswith("gs:"):  # some builds of Arrow lack the class of its client
+                # Its client checks that all bytes came, and `read_at` would make a second request.
                 with self._files.open_input_stream(where) as stream:
                     return bytes(stream.read())
             with self._files.open_input_file(where) as opened:
@@ -129,8 +132,9 @@ class Objects:
         self._tried(f"cannot remove {self.address}/{name}", remove)
 
     def size(self, name: str) -> int:
-        found = self._tried(f"cannot read {self.address}/{name}",
-                            lambda: self._files.get_file_info(f"{self._place}/{name}"))  # fmt: skip
+        found = self._tried(
+            f"cannot read {self.address}/{name}", lambda: self._files.get_file_info(f"{self._place}/{name}")
+        )
         return int(found.size) if found.is_file else -1
 
     def sizes(self, folder: str) -> dict[str, int]:
@@ -167,9 +171,9 @@ class Objects:
                     return content
             if not states:
                 return None
-            if pause is not None:  # those that were listed have been replaced since
+            if pause is not None:  # the listed states have been replaced since
                 time.sleep(pause)
-        raise DamagedError(f"{self.address}/{name}: no state of it is whole; delete it")
+        raise DamagedError(f"{self.address}/{name}: all its states are damaged; delete it")
 
     def documents(self, folder: str) -> list[str]:
         return sorted({state.rpartition("/")[0] for state in self.sizes(folder)})
@@ -209,5 +213,5 @@ def _end(name: str) -> str:
 
 
 def _fits(name: str, content: bytes) -> bool:
-    """Return whether a content is the one that the end of its name is a digest of."""
+    """Return whether a content has the digest at the end of its name."""
     return sha256_of(content)[:16] == name.rpartition("-")[2]

@@ -2,14 +2,14 @@
 
 ::
 
-    segments/<track>/<step>/<sha256>.rows.parquet     rows of the cells, one after the other; `_cell` counts them
+    segments/<track>/<step>/<sha256>.rows.parquet     rows of the cells, one after the other; `_cell` numbers the cells
     segments/<track>/<step>/<sha256>.index.parquet    a line for each cell, with its record as it was written
 
-The name of each is the sha256 of its content, and the index, which is written last, names the rows. A cell that is in
-several segments counts where it was started last.
+The name of each is the sha256 of its content. The index is written last and names the file of rows. If a cell is in
+several segments, the one that was started last counts.
 
-Segments are replaced by larger ones while others read. What replaces is written before what is replaced is removed, so
-that whoever finds a file gone looks again and finds its content elsewhere.
+Segments are replaced by larger ones while other processes read. The new segment is written before the old ones are
+removed, so that a reader who misses a file looks again and finds its content elsewhere.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ FOLDER = "segments"
 INDEX, ROWS = ".index.parquet", ".rows.parquet"
 CELL = "_cell"
 RECORDS_AT_ONCE = 256
-"""Records in a row group of an index: what is read to get one of them."""
+"""Records in a row group of an index, all of which are read to get one of them."""
 ROWS_AT_ONCE = 1 << 17
 _FACTS = ("key", "seal", "started", "arrays", "arrays_size", "start", "n_rows")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A finished cell. `record` is its file, byte for byte; `arrays` names its file of arrays, "" where it has none."""
+    """A finished cell. `record` is its file, byte for byte; `arrays` names its file of arrays, or is ""."""
 
     key: str
     seal: str
@@ -57,10 +57,10 @@ class Cell:
 
 
 class Segment:
-    """A segment that is there. `facts` are the columns of its index but the records."""
+    """A segment of the store. `facts` are the columns of its index except the records."""
 
     def __init__(self, backend: Backend, name: str) -> None:
-        """Read the index; raises `DamagedError` when it is not what was written."""
+        """Read the index; raises `DamagedError` if it is not what was written."""
         self._backend, self.name = backend, name
         self._index = backend.path(name, digest_in(name))
         _verify(self._index, name)
@@ -89,7 +89,7 @@ class Segment:
 
     @cached_property
     def rows_path(self) -> Path:
-        """Where the rows of all cells lie on this machine."""
+        """The path of the rows of all cells on this machine."""
         return self._backend.path(self.rows_name, digest_in(self.rows_name))
 
     @cached_property
@@ -98,7 +98,7 @@ class Segment:
         return self.rows_path
 
     def verify_rows(self) -> None:
-        """Read the rows again; raises `DamagedError` when they are not what was written."""
+        """Read the rows again; raises `DamagedError` if they are not what was written."""
         if self.rows_name:
             _verify(self._backend.path(self.rows_name, digest_in(self.rows_name)), self.rows_name)
 
@@ -112,7 +112,7 @@ class Segment:
 
 
 class Place(NamedTuple):
-    """Where a cell lies: its segment, and its number in it."""
+    """Where a cell is: its segment, and its number in it."""
 
     segment: Segment
     cell: int
@@ -122,7 +122,7 @@ class Place(NamedTuple):
         return self.segment.seals[self.cell]
 
     def has_rows(self, seal: str, sha256: str) -> bool:
-        """Return whether a task with this seal, or another computation of it, left rows of this sha256 here."""
+        """Return whether the rows with this sha256, from the task with this seal or another run of it, are here."""
         if self.seal == seal:
             return True
         rows = json.loads(self.segment.record(self.cell)).get("rows")
@@ -130,16 +130,16 @@ class Place(NamedTuple):
 
 
 class Segments:
-    """The segments of a store, as far as they were looked at; `refresh` looks for others. Threads may share it."""
+    """The segments of a store that are known so far; `refresh` looks for others. Threads may share it."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._known: dict[str, Segment] = {}
         self._lock = Lock()
         self.places: Mapping[str, Place] = {}
-        """Where each key lies; another object after every change."""
+        """Key -> where the cell is; after every change this is another object."""
         self.damaged: Mapping[str, str] = {}
-        """What is wrong with an index that is not what was written, by its name."""
+        """Name of a damaged index -> what is wrong with it."""
 
     @property
     def all(self) -> list[Segment]:
@@ -147,10 +147,10 @@ class Segments:
         return list(self._known.values())
 
     def refresh(self) -> None:
-        """Look for segments that were written or removed since.
+        """Look for segments that have been written or removed since.
 
-        A listing may miss both a segment that is removed meanwhile and the one that replaces it. So it is repeated
-        until two agree and all that they name could be opened.
+        A listing may miss both a segment that is being removed and the one that replaces it. So the listing is repeated
+        until two in succession agree and all their segments could be opened.
         """
         with self._lock:
             names, whole = self._listed(), False
@@ -163,7 +163,7 @@ class Segments:
         return {name for name in self._backend.sizes(FOLDER) if name.endswith(INDEX)}
 
     def _took(self, names: set[str]) -> bool:
-        """Open the segments of a listing; return whether all were still there."""
+        """Open the segments of a listing, and return whether all were still there."""
         new, gone = sorted(names - self._known.keys()), self._known.keys() - names
         if not new and not gone:
             self.damaged = {}
@@ -177,7 +177,7 @@ class Segments:
                 kept[name] = segment
             elif self._backend.size(name) >= 0:
                 damaged[name] = segment
-            else:  # it became part of another since it was listed
+            else:  # it has become part of another since the listing
                 whole = False
         self.damaged = damaged
         if kept.keys() == self._known.keys():
@@ -202,7 +202,7 @@ class Segments:
         return f"{self._backend.address}/{segment.rows_name} is missing or truncated"
 
     def find(self, key: str, fits: Callable[[Place], bool] = lambda place: True) -> Place | None:
-        """Return where a key lies, looking for other segments if need be; only a place that fits."""
+        """Return the place of a key if it fits, looking for other segments if necessary."""
         while True:
             places = self.places
             place = places.get(key)
@@ -217,21 +217,21 @@ class Segments:
                 return None
 
     def moved_on(self, places: Mapping[str, Place]) -> bool:
-        """Return whether cells lie elsewhere than in these places, looking for other segments if need be."""
+        """Return whether the places have changed, looking for other segments if necessary."""
         if self.places is places:
             self.refresh()
-        return self.places is not places  # another thread may have looked meanwhile
+        return self.places is not places  # another thread may have looked in the meantime
 
     def record(self, key: str) -> bytes | None:
-        """Return the record of a cell as it was written, or None where no segment has it."""
+        """Return the record of a cell as it was written, or None if no segment has it."""
         return self._read(key, lambda place: True, lambda place: place.segment.record(place.cell))
 
     def rows(self, key: str, seal: str, sha256: str) -> pa.Table | None:
-        """Return rows of this sha256 of a cell, verified, or None where no segment has them; see `Place.has_rows`."""
+        """Return the rows of a cell, verified, or None if no segment has them; see `Place.has_rows`."""
         return self._read(key, lambda place: place.has_rows(seal, sha256), lambda place: place.segment.rows(place.cell))
 
     def _read(self, key: str, fits: Callable[[Place], bool], read: Callable[[Place], T]) -> T | None:
-        """Return what is read where a key lies, again where its segment has become part of another."""
+        """Return what `read` returns for the place of a key, again if its segment has become part of another."""
         while True:
             places = self.places
             place = self.find(key, fits)
@@ -243,7 +243,7 @@ class Segments:
 
 
 def write_segment(backend: Backend, folder: str, cells: Sequence[Cell]) -> str:
-    """Write cells whose rows have one schema as a segment in `folder` (a track and a step); return its name."""
+    """Write cells whose rows have one schema as a segment in `folder`, a track and a step; return its name."""
     counts = np.array([0 if cell.rows is None else cell.rows.num_rows for cell in cells], dtype=np.int64)
     tables = [cell.rows for cell in cells if cell.rows is not None]
     said: dict[str, object] = {}
@@ -254,13 +254,16 @@ def write_segment(backend: Backend, folder: str, cells: Sequence[Cell]) -> str:
         backend.put(str(said["file"]), packed)
     index = pa.table(
         {
-            "key": [cell.key for cell in cells], "seal": [cell.seal for cell in cells],
-            "started": [cell.started for cell in cells], "arrays": [cell.arrays for cell in cells],
+            "key": [cell.key for cell in cells],
+            "seal": [cell.seal for cell in cells],
+            "started": [cell.started for cell in cells],
+            "arrays": [cell.arrays for cell in cells],
             "arrays_size": pa.array([cell.arrays_size for cell in cells], pa.int64()),
-            "start": np.cumsum(counts) - counts, "n_rows": counts,
+            "start": np.cumsum(counts) - counts,
+            "n_rows": counts,
             "record": pa.array([cell.record for cell in cells], pa.large_binary()),
         }
-    ).replace_schema_metadata({"rows": json.dumps(said)})  # fmt: skip
+    ).replace_schema_metadata({"rows": json.dumps(said)})
     content = _packed(index, RECORDS_AT_ONCE)
     name = f"{FOLDER}/{folder}/{sha256_of(content)}{INDEX}"
     backend.put(name, content)
@@ -283,7 +286,7 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def digest_in(name: str) -> str:
-    """Return the sha256 that the name of a file of a segment says."""
+    """Return the sha256 in the name of a segment's file."""
     return name.rpartition("/")[2].partition(".")[0]
 
 

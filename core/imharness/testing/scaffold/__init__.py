@@ -1,4 +1,7 @@
-"""`harness plugins new`: a complete small package for any kind of component; it installs, passes its test and runs."""
+"""`harness plugins new`: writes a complete small package for any kind of component.
+
+The package installs, passes its test and runs.
+"""
 
 from __future__ import annotations
 
@@ -36,16 +39,16 @@ _TRY = {
     "track": "harness run --all --profile profile.toml --limit 8",
 }
 KINDS = tuple(_TRY)
-"""What `new` can make; each has a module in the folder ``kinds``."""
+"""The kinds that `new` can make; each has a module in the folder ``kinds``."""
 
 
 def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
-    """Write a package for `name`, ``owner/method``, into a new folder below `parent`; return the folder.
+    """Write a package for `name`, ``owner/method``, into a new folder below `parent`, and return the folder.
 
-    Raises `UsageError` for a kind or name that cannot be, and for a folder that exists.
+    Raises `UsageError` for an unknown kind, an invalid name, or a folder that exists already.
     """
     if kind not in KINDS:
-        raise UsageError(unknown_name(f"{kind!r} is no kind", kind, KINDS, "Kinds"))
+        raise UsageError(unknown_name(f"{kind!r} is not a kind of package", kind, KINDS, "Kinds"))
     if "/" not in name:
         raise UsageError(f"{name!r} has no owner: write OWNER/METHOD, such as acme/median-smoothing.")
     module = re.sub(r"[^a-z0-9]+", "_", name)
@@ -59,12 +62,12 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
             f"{name!r} cannot name a component: owner/method in small letters, digits and dashes, owner not harness."
         )
     if any(character in author for character in '"\\\n'):
-        raise UsageError("the author's name may hold no quotes, backslashes or line breaks.")
+        raise UsageError("the author's name must not contain quotes, backslashes or line breaks.")
     method = method_of(name)
     words = {
         "id": name,
         "method": method,
-        "entry": method.replace(".", "-"),  # what follows a dot would name a hook
+        "entry": method.replace(".", "-"),  # the part after a dot would name a hook
         "module": module,
         "distribution": module.replace("_", "-"),
         "class_name": "".join(word.capitalize() for word in re.split(r"[^a-z0-9]+", method)) or "Plugin",
@@ -80,8 +83,13 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
     folder = parent / words["distribution"]
     if folder.exists():
         raise UsageError(f"{folder} exists already; choose another name, or --dir.")
-    parts = {"pyproject.toml": "pyproject", "README.md": "readme", "LICENSE": "licence", "tests/test_plugin.py": "test",
-             f"{module}.py": f"kinds/{kind}"}  # fmt: skip
+    parts = {
+        "pyproject.toml": "pyproject",
+        "README.md": "readme",
+        "LICENSE": "licence",
+        "tests/test_plugin.py": "test",
+        f"{module}.py": f"kinds/{kind}",
+    }
     if kind == "track":
         parts["profile.toml"] = "profile"
     for target, source in parts.items():
@@ -93,7 +101,7 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
 
 
 def _with_signatures(text: str) -> str:
-    """Return a template with ``def name${method}:`` written out as the contract says it is called."""
+    """Return a template in which ``def name${method}:`` is replaced by the signature that the contract gives it."""
     base = re.search(r"class \$class_name\((\w+)\)", text)
 
     def written(found: re.Match[str]) -> str:
@@ -104,7 +112,7 @@ def _with_signatures(text: str) -> str:
 
 
 def _signature(call: Call, name: str, space: str, width: int = 120) -> str:
-    """Return the first line of a definition of a function, on several lines where one is too short."""
+    """Return the signature of a function, on several lines if one is too short."""
     listed = ["self"] * call.direct + [f"{n}: {kind.annotation}" for n, kind in call.arguments.items()]
     line = f"def {name}({', '.join(listed)}) -> {call.returns.annotation}:"
     if len(space) + len(line) <= width:
