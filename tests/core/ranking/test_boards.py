@@ -86,7 +86,9 @@ def test_while_cells_wait_nobody_wins(tmp_path: Path) -> None:
     store, done = Store(tmp_path), record("1", "1")
     store.commit(done, {"x": [1.0]}, {})
     registry = SimpleNamespace(provenance={}.__getitem__)
-    known = SimpleNamespace(withdrawn={}, decided=None, facts=lambda records: [], of=lambda records: (), registry=registry)
+    known = SimpleNamespace(
+        withdrawn={}, facts=lambda records: [], of=lambda records: (), registry=registry, decided=None
+    )
     sweep = Sweep(
         track="t/t",
         title="t",
