@@ -177,7 +177,7 @@ class Pairs(ImageDataset):
                     shades.append(0.4 + shade)
                     facts = {
                         "reference": f"{group}/ref",
-                        "photograph": f"photograph {i % 8}",
+                        "photograph": f"photograph {i}",
                         "family": family,
                         "group": group if choice else "",
                         "choice": own,
