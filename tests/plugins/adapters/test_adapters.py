@@ -25,10 +25,10 @@ from imharness.planning.profiles import load_profile
 from imharness.running.target import MetricTarget
 from imharness.testing import check_component, samples
 from imharness.testing.conformance import failed
-from imharness_adapters.foolbox import attack as foolbox_attack
+from imharness_adapters import foolbox as foolbox_attack
+from imharness_adapters import torchattacks as torchattacks_attack
 from imharness_adapters.pyiqa import metrics as pyiqa_metrics
 from imharness_adapters.pyiqa.quiet import offline
-from imharness_adapters.torchattacks import attack as torchattacks_attack
 
 CPU = torch.device("cpu")
 LIBRARIES = pytest.mark.filterwarnings("ignore:.*gaussian_filter. from:DeprecationWarning")
