@@ -73,10 +73,17 @@ def filled(file: Path, questions: int, votes: int) -> Path:
     rng = np.random.default_rng(0)
     images = [png(rng.integers(0, 255, (3, SIDE, SIDE), dtype=np.uint8)) for _ in range(20)]
     asked = [
-        Question(f"q{i}", {"dataset": "d", "attack": "a", "metric": "m", "name": f"n{i}", "left": "x", "right": "y"},
-                 (LEFT, RIGHT), LEFT if i % 10 == 0 else "", i % 10 == 0, images[i % 20], images[(i + 7) % 20])
+        Question(
+            f"q{i}",
+            {"dataset": "d", "attack": "a", "metric": "m", "name": f"n{i}", "left": "x", "right": "y"},
+            (LEFT, RIGHT),
+            LEFT if i % 10 == 0 else "",
+            i % 10 == 0,
+            images[i % 20],
+            images[(i + 7) % 20],
+        )
         for i in range(questions)
-    ]  # fmt: skip
+    ]
     Book(file).fill("better", votes, asked)
     return file
 

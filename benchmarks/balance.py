@@ -50,9 +50,14 @@ class Simulated:
 
 
 def simulate(
-    needs: Sequence[Sequence[int]], seconds: Sequence[float], numbers: Sequence[float], workers: int, *,
-    mtbf_s: float = float("inf"), seed: int = 0,
-) -> Simulated:  # fmt: skip
+    needs: Sequence[Sequence[int]],
+    seconds: Sequence[float],
+    numbers: Sequence[float],
+    workers: int,
+    *,
+    mtbf_s: float = float("inf"),
+    seed: int = 0,
+) -> Simulated:
     """Run tasks, named by their positions, on workers that die at random; what such a one computed is done again."""
     rng = np.random.default_rng(seed)
     after, missing = [list[int]() for _ in needs], [len(own) for own in needs]
@@ -162,9 +167,10 @@ def _too_long(tasks: Mapping[str, Task], took: Mapping[str, float], ideal: float
     """Return which chains of tasks alone take longer than the run may, to be split; empty where none does."""
     longest = chains(tasks, took)
     starts = [
-        key for key, own in tasks.items()
+        key
+        for key, own in tasks.items()
         if longest[key] > ideal * ABOVE and not tasks.keys() & set(own.spec.needs.values())
-    ]  # fmt: skip
+    ]
     if not starts:
         return ""
     names = Counter(task_name(tasks[key]) for key in starts)

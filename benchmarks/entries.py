@@ -36,10 +36,14 @@ def lines() -> list[Line]:
         Line(f"tests and tables of {what}, s", f"{tables:.0f}", f"<= {TABLES_S:.0f}", tables <= TABLES_S),
         Line(f"site of {what}, s", f"{seconds:.0f}", f"<= {BUDGET_S:.0f}", seconds <= BUDGET_S),
         Line(f"site of {what}, GiB of memory", f"{memory:.2f}", f"<= {BUDGET_GB:.0f}", memory <= BUDGET_GB),
-        Line(f"site of {what}, largest page ({largest.name}), MiB", f"{sizes[largest]:.1f}", f"<= {PAGE_MIB:.0f}",
-             sizes[largest] <= PAGE_MIB),
+        Line(
+            f"site of {what}, largest page ({largest.name}), MiB",
+            f"{sizes[largest]:.1f}",
+            f"<= {PAGE_MIB:.0f}",
+            sizes[largest] <= PAGE_MIB,
+        ),
         Line(f"site of {what}, MiB in {len(sizes):,} files", f"{sum(sizes.values()):.0f}", "", True),
-    ]  # fmt: skip
+    ]
 
 
 def generate(store: Store, entries: int) -> None:
@@ -51,10 +55,20 @@ def generate(store: Store, entries: int) -> None:
     quality = rng.normal(0, 1, (entries, 1))
     values = tuple((quality + rng.normal(0, 1, (entries, IMAGES))).astype(np.float32) for _ in conditions)
     paired = PairedScores(
-        id="wins", title="Who beats whom by D", about="lower D", entry="defense", measure="D", description="Change.",
-        better="lower", entries=labels, conditions=conditions, units=(names,) * CONDITIONS, values=values,
-        table="main", column="d",
-    )  # fmt: skip
+        id="wins",
+        title="Who beats whom by D",
+        about="lower D",
+        entry="defense",
+        measure="D",
+        description="Change.",
+        better="lower",
+        entries=labels,
+        conditions=conditions,
+        units=(names,) * CONDITIONS,
+        values=values,
+        table="main",
+        column="d",
+    )
     comparison, numbers = paired.stored()
     column = ColumnSpec(key="d", label="D", description="Change.", better="lower")
     order = np.argsort(numbers.mean(axis=1))
@@ -62,13 +76,33 @@ def generate(store: Store, entries: int) -> None:
         Row(label=labels[i], values={"d": mean_value(numbers[i])}, facets={"family": f"family {i % 7}"}) for i in order
     )
     main = Table(
-        id="main", title="Defenses", caption="", entry="defense", columns=(column,), rows=rows, ranked_by="d",
+        id="main",
+        title="Defenses",
+        caption="",
+        entry="defense",
+        columns=(column,),
+        rows=rows,
+        ranked_by="d",
         not_worse={"d": not_worse(comparison, numbers, rows[0].label)},
-    )  # fmt: skip
+    )
     board = Board(
-        track="acme/many", title="Many", measures="Speed.", profile="p", seed=0, limit=None, command="",
-        finished="2026", cells_done=entries * CONDITIONS, cells_failed=0, cells_missing=0, missing=(), failed={},
-        versions={}, tables=(main,), comparisons=(comparison,), sources="",
+        track="acme/many",
+        title="Many",
+        measures="Speed.",
+        profile="p",
+        seed=0,
+        limit=None,
+        command="",
+        finished="2026",
+        cells_done=entries * CONDITIONS,
+        cells_failed=0,
+        cells_missing=0,
+        missing=(),
+        failed={},
+        versions={},
+        tables=(main,),
+        comparisons=(comparison,),
+        sources="",
         entries=tuple(Entry(kind="defense", id=label, label=label, version="1") for label in labels),
-    )  # fmt: skip
+    )
     store.save_board(board, {comparison.id: numbers})

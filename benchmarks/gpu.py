@@ -231,9 +231,11 @@ def _halving(device: torch.device, sizes: Sizes) -> list[Line]:
 def _runs(device: torch.device, sizes: Sizes) -> list[Line]:
     """The same cells in this process on the CPU and on the device, and in two processes on one device."""
     only = {
-        "attack": ["ifgsm[iterations=3]"], "metric": ["embedded-cnn"], "defense": ["none", "gaussian-blur"],
+        "attack": ["ifgsm[iterations=3]"],
+        "metric": ["embedded-cnn"],
+        "defense": ["none", "gaussian-blur"],
         "dataset": ["harness/severity-ladder[severities=[3],size=48]"],
-    }  # fmt: skip
+    }
     graph = plan_track("harness/iqa", load_profile("embedded"), installed(), only=only, limit=2)
     bounds = installed().one("metric", "embedded-cnn").bounds
     with tempfile.TemporaryDirectory() as folder:

@@ -104,9 +104,12 @@ def _measured(slots: int, cells: int, seconds: float) -> tuple[float, float]:
         store, worked = Store(Path(folder)), Path(folder) / "worked"
         worked.mkdir()
         executor = open_executor(
-            store.address, name="ray", devices=["cpu"], prepare=[(f"{__name__}:prepare", {"worked": str(worked)})],
+            store.address,
+            name="ray",
+            devices=["cpu"],
+            prepare=[(f"{__name__}:prepare", {"worked": str(worked)})],
             settings={"memory_per_worker": WORKER_GB},
-        )  # fmt: skip
+        )
         try:
             note = lambda ended, running: first.append(time.perf_counter() - start) if ended.done else None  # noqa: E731
             while len(list(worked.iterdir())) < slots:

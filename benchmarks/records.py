@@ -70,11 +70,27 @@ def _written(root: Path, many: int) -> dict[str, Task]:
     component = ComponentRef(kind="metric", id="acme/metric", version="1", label="metric", parameters={})
     tasks: dict[str, Task] = {}
     for number in range(many):
-        spec = TaskSpec(track="acme/track", step="score", version="1", components={"metric": component},
-                        options={"number": number}, limit=None, seed=0, needs={})  # fmt: skip
+        spec = TaskSpec(
+            track="acme/track",
+            step="score",
+            version="1",
+            components={"metric": component},
+            options={"number": number},
+            limit=None,
+            seed=0,
+            needs={},
+        )
         key = digest(spec.identity())
-        record = TaskRecord(key=key, spec=spec, status="done", started="2026", seconds=0.1, device="cpu",
-                            versions={}, facts={"score": float(number)}).sealed()  # fmt: skip
+        record = TaskRecord(
+            key=key,
+            spec=spec,
+            status="done",
+            started="2026",
+            seconds=0.1,
+            device="cpu",
+            versions={},
+            facts={"score": float(number)},
+        ).sealed()
         path = root / task_file(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(record.model_dump_json(indent=1).encode())

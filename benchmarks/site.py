@@ -42,8 +42,17 @@ def lines() -> list[Line]:
 
 def built(folder: Path) -> tuple[float, float]:
     """Build in a process of its own; return seconds and peak memory in GiB."""
-    command = [sys.executable, "-c", "from imharness.cli import main; main()", "site", "build",
-               "--store", str(folder / "store"), "--site", str(folder / "site")]  # fmt: skip
+    command = [
+        sys.executable,
+        "-c",
+        "from imharness.cli import main; main()",
+        "site",
+        "build",
+        "--store",
+        str(folder / "store"),
+        "--site",
+        str(folder / "site"),
+    ]
     start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
@@ -66,30 +75,64 @@ def generate(store: Store) -> int:
         for d, label in enumerate(labels):
             _cell(store, condition, label, names, values[c][d])
     paired = PairedScores(
-        id="wins", title="Who beats whom by D", about="lower D", entry="defense", measure="D", description="Change.",
-        better="lower", entries=labels, conditions=tuple(conditions), units=(names,) * len(conditions), values=values,
-        table="main", column="d",
-    )  # fmt: skip
+        id="wins",
+        title="Who beats whom by D",
+        about="lower D",
+        entry="defense",
+        measure="D",
+        description="Change.",
+        better="lower",
+        entries=labels,
+        conditions=tuple(conditions),
+        units=(names,) * len(conditions),
+        values=values,
+        table="main",
+        column="d",
+    )
     comparison, numbers = paired.stored()
     column = ColumnSpec(key="d", label="D", description="Change.", better="lower")
     rows = tuple(Row(label=label, values={"d": Value(value=float(quality[i, 0]))}) for i, label in enumerate(labels))
     main = Table(id="main", title="Defenses", caption="", entry="defense", columns=(column,), rows=rows, ranked_by="d")
     board = Board(
-        track="acme/large", title="Large", measures="Speed.", profile="p", seed=0, limit=None, command="",
-        finished="2026", cells_done=len(conditions) * DEFENSES, cells_failed=0, cells_missing=0, missing=(),
-        failed={}, versions={}, tables=(main, win_table(paired)), comparisons=(comparison,),
+        track="acme/large",
+        title="Large",
+        measures="Speed.",
+        profile="p",
+        seed=0,
+        limit=None,
+        command="",
+        finished="2026",
+        cells_done=len(conditions) * DEFENSES,
+        cells_failed=0,
+        cells_missing=0,
+        missing=(),
+        failed={},
+        versions={},
+        tables=(main, win_table(paired)),
+        comparisons=(comparison,),
         sources="",
-    )  # fmt: skip
+    )
     store.save_board(board, {comparison.id: numbers})
     return numbers.size
 
 
 def _cell(store: Store, condition: dict[str, str], label: str, names: tuple[str, ...], scores: np.ndarray) -> None:
     parts = {**condition, "defense": label}
-    components = {role: ComponentRef(kind=role, id=f"acme/{role}", version="1", label=value, parameters={"name": value})
-                  for role, value in parts.items()}  # fmt: skip
-    spec = TaskSpec(track="acme/large", step="evaluate", version="1", components=components, options={}, limit=None,
-                    seed=0, needs={})  # fmt: skip
-    record = TaskRecord(key=digest(spec.identity()), spec=spec, status="done", started="2026", seconds=0.1,
-                        device="cpu", versions={})  # fmt: skip
+    components = {
+        role: ComponentRef(kind=role, id=f"acme/{role}", version="1", label=value, parameters={"name": value})
+        for role, value in parts.items()
+    }
+    spec = TaskSpec(
+        track="acme/large",
+        step="evaluate",
+        version="1",
+        components=components,
+        options={},
+        limit=None,
+        seed=0,
+        needs={},
+    )
+    record = TaskRecord(
+        key=digest(spec.identity()), spec=spec, status="done", started="2026", seconds=0.1, device="cpu", versions={}
+    )
     store.commit(record, {"name": list(names), "score": scores}, {})

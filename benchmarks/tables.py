@@ -26,8 +26,10 @@ from imharness.results.store import Store
 BUDGETS = {10**7: (180.0, 2.0), 10**8: (1800.0, 6.0)}
 """Rows -> seconds and GiB that ranking may take."""
 STUDIES: dict[str, Callable[[Path, int], Finished]] = {
-    "iqa": iqa.write, "membership": membership.write, "perceptual": perceptual.write,
-}  # fmt: skip
+    "iqa": iqa.write,
+    "membership": membership.write,
+    "perceptual": perceptual.write,
+}
 _RANK = (
     "import json, resource, sys; from imharness.cli import cli; cli(sys.argv[1:], standalone_mode=False); "
     "own = resource.getrusage(resource.RUSAGE_SELF); "

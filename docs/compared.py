@@ -18,12 +18,19 @@ def compared(board: Board) -> dict[str, Any] | None:
         return None
     headlines = [
         {
-            "table": own.table.address, "quantity": series.quantity, "verdict": series.verdict, "says": series.says,
-            "tau": series.order.tau, "low": series.order.low, "high": series.order.high, "p": series.order.p,
-            "n": series.order.n, "entries": series.order.entries,
+            "table": own.table.address,
+            "quantity": series.quantity,
+            "verdict": series.verdict,
+            "says": series.says,
+            "tau": series.order.tau,
+            "low": series.order.low,
+            "high": series.order.high,
+            "p": series.order.p,
+            "n": series.order.n,
+            "entries": series.order.entries,
         }
         for own, series in view.headlines
-    ]  # fmt: skip
+    ]
     facts = board.model_dump(include={"profile", "seed", "finished", "sources"})
     return {**facts, "answer": view.answer, "headlines": headlines}
 

@@ -93,9 +93,13 @@ def numbers_block(argument: str) -> str:
 
 
 BLOCKS = {
-    "file": file_block, "output": output_block, "orders": orders_block, "study": study_block, "table": table_block,
+    "file": file_block,
+    "output": output_block,
+    "orders": orders_block,
+    "study": study_block,
+    "table": table_block,
     "numbers": numbers_block,
-}  # fmt: skip
+}
 
 
 def generated(text: str) -> str:

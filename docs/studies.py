@@ -30,12 +30,21 @@ def numbers(board: Board) -> list[dict[str, Any]]:
     every = [(own, series) for own in (view.compared if view else ()) for series in own.series]
     return [
         {
-            "table": own.table.address, "quantity": series.label, "entry": cell.entry, "published": cell.published,
-            "value": cell.ours.value, "low": low, "high": high, "n": cell.ours.n, "verdict": cell.verdict,
+            "table": own.table.address,
+            "quantity": series.label,
+            "entry": cell.entry,
+            "published": cell.published,
+            "value": cell.ours.value,
+            "low": low,
+            "high": high,
+            "n": cell.ours.n,
+            "verdict": cell.verdict,
         }
-        for own, series in every for cell in series.with_verdict(*TOLD) if cell.ours is not None
+        for own, series in every
+        for cell in series.with_verdict(*TOLD)
+        if cell.ours is not None
         for low, high in [cell.within or (None, None)]
-    ]  # fmt: skip
+    ]
 
 
 def audited(files: Iterable[Path]) -> list[str]:

@@ -27,6 +27,10 @@ def compare(
     groups = [group._replace(gains=group.gains[:1] - group.gains[1:]) for group in groups_of(own, part, where)]
     assert comparison.tail is not None
     return head_to_head(
-        unit_gains(groups, n)[0], where[2], weights_of(comparison, where), tail=comparison.tail,
-        reach=comparison.reach, tests=compared * (compared - 1),
-    )  # fmt: skip
+        unit_gains(groups, n)[0],
+        where[2],
+        weights_of(comparison, where),
+        tail=comparison.tail,
+        reach=comparison.reach,
+        tests=compared * (compared - 1),
+    )

@@ -42,15 +42,32 @@ TEMPLATE = Path(__file__).resolve().parents[1] / "submissions" / "_template"
 LONG = tuple(
     f"tests/{name}"
     for name in (
-        "acceptance/", "core/testing/test_scaffold", "core/testing/test_suite", "core/running/test_executors",
-        "core/test_outside_track", "core/notebook/test_digest", "faults/", "core/components/inputs/test_importing",
+        "acceptance/",
+        "core/testing/test_scaffold",
+        "core/testing/test_suite",
+        "core/running/test_executors",
+        "core/test_outside_track",
+        "core/notebook/test_digest",
+        "faults/",
+        "core/components/inputs/test_importing",
         "leaderboard/test_browser",
-        "leaderboard/test_rescoring", "plugins/annotation/", "plugins/iqa/test_calibration",
-        "plugins/iqa/test_certified", "plugins/iqa/test_external", "plugins/iqa/test_training_defenses",
-        "plugins/membership/test_defenses", "plugins/perceptual/test_embedded", "plugins/reconstruction/test_attacks",
-        "sandbox/test_hostile", "core/results/storage/test_races", "submissions/", "test_docs", "test_gpu", "truth/",
+        "leaderboard/test_rescoring",
+        "plugins/annotation/",
+        "plugins/iqa/test_calibration",
+        "plugins/iqa/test_certified",
+        "plugins/iqa/test_external",
+        "plugins/iqa/test_training_defenses",
+        "plugins/membership/test_defenses",
+        "plugins/perceptual/test_embedded",
+        "plugins/reconstruction/test_attacks",
+        "sandbox/test_hostile",
+        "core/results/storage/test_races",
+        "submissions/",
+        "test_docs",
+        "test_gpu",
+        "truth/",
     )
-)  # fmt: skip
+)
 """Where tests take more than ten seconds when four processes share two cores."""
 MOST_WORKERS = 12
 """Each takes about 1 GB of memory."""

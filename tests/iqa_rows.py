@@ -26,17 +26,28 @@ class Finished:
         for place, mine in tasks.items():
             named = dict(zip((*roles, *options), place, strict=True))
             spec = TaskSpec(
-                track="harness/iqa", step=step, version="1", limit=None, seed=0, needs={},
+                track="harness/iqa",
+                step=step,
+                version="1",
+                limit=None,
+                seed=0,
+                needs={},
                 options={name: named[name] for name in options},
                 components={
                     role: ComponentRef(kind=role, id=named[role], version="1", label=named[role], parameters={})
                     for role in roles
                 },
-            )  # fmt: skip
+            )
             bare = TaskRecord(
-                key=f"{len(self.records):064x}", spec=spec, status="done", started="", seconds=0.0, device="",
-                versions={}, facts=facts or {},
-            )  # fmt: skip
+                key=f"{len(self.records):064x}",
+                spec=spec,
+                status="done",
+                started="",
+                seconds=0.0,
+                device="",
+                versions={},
+                facts=facts or {},
+            )
             own = {name: np.array([values[i] for i in mine]) for name, values in rows.items() if name not in named}
             self.records.append(self.store.commit(bare, own, {}))
 
@@ -49,14 +60,36 @@ def rows(score: list[float], source: list[float], **more) -> dict[str, list]:
     n = len(score)
     names = more.get("name", [f"i{k}" for k in range(n)])
     return {
-        "dataset": ["d"] * n, "metric": ["m"] * n, "method": ["a"] * n, "strength": ["weak"] * n,
-        "adaptive": [False] * n, "defense": ["x/one"] * n, "name": names, "photograph": names,
-        "mos": [float(k) for k in range(n)], "score": score, "source": source, "defended": source, "lower": [0.0] * n,
-        "upper": [10.0] * n, "psnr": [30.0] * n, "ssim": [0.9] * n, "mse": [0.001] * n, "linf": [0.1] * n,
-        "access": ["white_box"] * n, "norm": ["linf"] * n, "proxy": [""] * n, "labelled": [""] * n,
-        "attacked": score, "sign": [1] * n, "si": [0.0] * n, "cf": [0.0] * n, "changed_ssim": [0.9] * n,
-        "changed_linf": [0.02] * n, **more,
-    }  # fmt: skip
+        "dataset": ["d"] * n,
+        "metric": ["m"] * n,
+        "method": ["a"] * n,
+        "strength": ["weak"] * n,
+        "adaptive": [False] * n,
+        "defense": ["x/one"] * n,
+        "name": names,
+        "photograph": names,
+        "mos": [float(k) for k in range(n)],
+        "score": score,
+        "source": source,
+        "defended": source,
+        "lower": [0.0] * n,
+        "upper": [10.0] * n,
+        "psnr": [30.0] * n,
+        "ssim": [0.9] * n,
+        "mse": [0.001] * n,
+        "linf": [0.1] * n,
+        "access": ["white_box"] * n,
+        "norm": ["linf"] * n,
+        "proxy": [""] * n,
+        "labelled": [""] * n,
+        "attacked": score,
+        "sign": [1] * n,
+        "si": [0.0] * n,
+        "cf": [0.0] * n,
+        "changed_ssim": [0.9] * n,
+        "changed_linf": [0.02] * n,
+        **more,
+    }
 
 
 def once(given: dict[str, list], by: tuple[str, ...], **columns: str) -> dict[str, list]:
@@ -91,3 +124,12 @@ def written(
         facts = {"ms": (times or {}).get(label, 1.0)}
         finished.add("purify", {"defense": [label], "name": ["i"], **kind}, ("defense",), facts)
     return load(finished.query())
+
+
+def turned(clean: list[float], attacked: list[float]) -> list[float]:
+    """Return for each image the share of the others, %, whose order with it an attack on it changes, by counting."""
+    sign = np.sign
+    return [
+        100 * float(np.mean([sign(clean[i] - c) != sign(attacked[i] - c) for j, c in enumerate(clean) if j != i]))
+        for i in range(len(clean))
+    ]

@@ -58,11 +58,25 @@ def paired_scores(
         {name: coded[i][0][code] for i, (name, code) in enumerate(zip(facets, combo, strict=True))} for combo in combos
     )
     return PairedScores(
-        id=id, title=title, about=about, entry=entry, measure=measure, description=description, better=better,
-        entries=tuple(labels), conditions=conditions, units=tuple(sets), values=tuple(blocks), decimals=decimals,
-        unit=unit, families=families or {}, table=table, column=column, cluster_unit=cluster_unit,
+        id=id,
+        title=title,
+        about=about,
+        entry=entry,
+        measure=measure,
+        description=description,
+        better=better,
+        entries=tuple(labels),
+        conditions=conditions,
+        units=tuple(sets),
+        values=tuple(blocks),
+        decimals=decimals,
+        unit=unit,
+        families=families or {},
+        table=table,
+        column=column,
+        cluster_unit=cluster_unit,
         clusters=tuple(tuple(clusters[name] for name in own) for own in sets) if clusters else (),
-    )  # fmt: skip
+    )
 
 
 def _codes(values: npt.NDArray[np.generic]) -> tuple[list[str], npt.NDArray[np.int64]]:

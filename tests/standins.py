@@ -292,16 +292,21 @@ def table(file: Path, head: str, rows: list[str]) -> None:
 def koniq10k(folder: Path) -> None:
     names = [f"{number}.jpg" for number in range(10_001, 10_025)]
     pictures(folder / "512x384", names)
-    rows = [f'"{n}",0,0.1,0.2,0.4,0.3,100,{30 + i},0.1,{("training", "validation", "test")[i % 3]}'
-            for i, n in enumerate(names)]  # fmt: skip
+    rows = [
+        f'"{n}",0,0.1,0.2,0.4,0.3,100,{30 + i},0.1,{("training", "validation", "test")[i % 3]}'
+        for i, n in enumerate(names)
+    ]
     table(folder / "koniq10k_distributions_sets.csv", '"image_name",c1,c2,c3,c4,c5,c_total,MOS,SD,set', rows)
 
 
 def kadid10k(folder: Path) -> None:
     names = [f"I{i:02}_{d:02}_{level:02}.png" for i in range(1, 4) for d in (1, 2) for level in (1, 3, 4, 5)]
     pictures(folder / "images", names)
-    table(folder / "dmos.csv", "dist_img,ref_img,dmos,var",
-          [f"{n},{n[:3]}.png,{1 + i / 10:.2f},0.5" for i, n in enumerate(names)])  # fmt: skip
+    table(
+        folder / "dmos.csv",
+        "dist_img,ref_img,dmos,var",
+        [f"{n},{n[:3]}.png,{1 + i / 10:.2f},0.5" for i, n in enumerate(names)],
+    )
 
 
 def nips2017(folder: Path) -> None:
@@ -325,8 +330,11 @@ def huggingface(folder: Path) -> None:
 def agiqa3k(folder: Path) -> None:
     names = [f"AttnGAN_normal_{number:03}.jpg" for number in range(12)]
     pictures(folder / "images", names)
-    table(folder / "data.csv", "name,prompt,adj1,adj2,style,mos_quality,std_quality,mos_align,std_align",
-          [f"{n},a house,,,,{i / 3:.3f},0.2,1.0,0.2" for i, n in enumerate(names)])  # fmt: skip
+    table(
+        folder / "data.csv",
+        "name,prompt,adj1,adj2,style,mos_quality,std_quality,mos_align,std_align",
+        [f"{n},a house,,,,{i / 3:.3f},0.2,1.0,0.2" for i, n in enumerate(names)],
+    )
 
 
 def scored_folder(folder: Path) -> None:
@@ -366,8 +374,11 @@ def annotated(folder: Path) -> None:
 
 
 def bapps(folder: Path) -> None:
-    for part, parts in (("2afc/val", ("ref", "p0", "p1", "judge")), ("2afc/train", ("ref", "p0", "p1", "judge")),
-                        ("jnd/val", ("p0", "p1", "same"))):  # fmt: skip
+    for part, parts in (
+        ("2afc/val", ("ref", "p0", "p1", "judge")),
+        ("2afc/train", ("ref", "p0", "p1", "judge")),
+        ("jnd/val", ("p0", "p1", "same")),
+    ):
         *images, verdict = parts
         place = folder / part / "cnn"
         pictures(place, [f"{name}/{number:06}.png" for name in images for number in range(3)], (64, 64))
@@ -417,12 +428,25 @@ def mnist(folder: Path) -> None:
 
 
 DATA: Mapping[str, Callable[[Path], None]] = {
-    "koniq10k": koniq10k, "kadid10k": kadid10k, "nips2017": nips2017, "agiqa-3k": agiqa3k, "folder": scored_folder,
+    "koniq10k": koniq10k,
+    "kadid10k": kadid10k,
+    "nips2017": nips2017,
+    "agiqa-3k": agiqa3k,
+    "folder": scored_folder,
     "huggingface": huggingface,
-    "folder-ladder": ladder, "class-folder": classes, "annotated": annotated, "bapps": bapps, "tid2013": tid2013,
+    "folder-ladder": ladder,
+    "class-folder": classes,
+    "annotated": annotated,
+    "bapps": bapps,
+    "tid2013": tid2013,
     "location30": lambda folder: class_first(folder / "bangkok", 446, 30),
     "purchase100": lambda folder: class_first(folder / "dataset_purchase", 600, 100),
-    "texas100": texas100, "cifar100": cifar100, "mnist": mnist, "imagenette": imagenette, "caltech101": caltech101,
-    "stanford-dogs": stanford_dogs, "celeba": celeba,
-}  # fmt: skip
+    "texas100": texas100,
+    "cifar100": cifar100,
+    "mnist": mnist,
+    "imagenette": imagenette,
+    "caltech101": caltech101,
+    "stanford-dogs": stanford_dogs,
+    "celeba": celeba,
+}
 """Name of a data set -> what writes its stand-in into a folder of that name."""

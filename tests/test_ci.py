@@ -37,18 +37,33 @@ def ran(folder: Path, failing: str) -> subprocess.CompletedProcess[str]:
         path.write_text(FAKE)
         path.chmod(0o755)
     return subprocess.run(
-        [folder / ".ci" / "run"], capture_output=True, text=True, check=False, timeout=400,
+        [folder / ".ci" / "run"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=400,
         env={"PATH": f"{bin}{os.pathsep}{os.environ['PATH']}", "TMPDIR": str(folder), "FAILING": failing},
-    )  # fmt: skip
+    )
 
 
 def test_a_run_without_a_failure_runs_every_step_and_leaves_nothing(tmp_path: Path) -> None:
     done = ran(tmp_path, "")
     assert done.returncode == 0, done.stdout + done.stderr
-    steps = ("harness doctor", "ruff check", "ruff format --check", "mypy", "pip install .[test]",
-             "pytest \n", "pytest -n 0 -m extra or docs", "pytest -n 0 -m objects",
-             "pytest -n 2 --dist loadfile -m ray", "mypy --strict", "distributions", "harness run --all",
-             "harness site publish")  # fmt: skip
+    steps = (
+        "harness doctor",
+        "ruff check",
+        "ruff format --check",
+        "mypy",
+        "pip install .[test]",
+        "pytest \n",
+        "pytest -n 0 -m extra or docs",
+        "pytest -n 0 -m objects",
+        "pytest -n 2 --dist loadfile -m ray",
+        "mypy --strict",
+        "distributions",
+        "harness run --all",
+        "harness site publish",
+    )
     assert [step for step in steps if f"called: {step}" not in done.stdout] == []
     assert "FAILED" not in done.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"bin", ".ci", "submissions"}
@@ -125,9 +140,13 @@ all_ended
     folder = tmp_path / "logs"
     folder.mkdir()
     done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, check=False, timeout=400,
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=400,
         env={"PATH": os.environ["PATH"], "TMPDIR": str(folder)},
-    )  # fmt: skip
+    )
     assert done.returncode != 0
     assert done.stdout == "== one\nthis is why\n== two (ended here)\nthis hangs\n== three\nthis is why\n"
     assert list(folder.iterdir()) == []

@@ -95,8 +95,11 @@ def modules_of(package: str) -> Iterator[str]:
 
 
 def test_every_import_keeps_the_rules() -> None:
-    found = [f"{importer} -> {imported}: {why}" for importer, imported in sorted(edges())
-             if (why := refused(importer, imported))]  # fmt: skip
+    found = [
+        f"{importer} -> {imported}: {why}"
+        for importer, imported in sorted(edges())
+        if (why := refused(importer, imported))
+    ]
     assert not found, "\n".join(found)
 
 

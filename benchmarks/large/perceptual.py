@@ -21,15 +21,21 @@ def write(root: Path, rows: int) -> Finished:
         names = np.array([f"choice-{g:06d}-{s}" for g, s in zip(group, second, strict=True)], dtype=object)
         references = np.array([f"photograph-{g:06d}" for g in group], dtype=object)
         known = {
-            "name": names, "reference": references, "photograph": references,
+            "name": names,
+            "reference": references,
+            "photograph": references,
             "family": np.array(FAMILIES, dtype=object)[group % len(FAMILIES)],
             "severity": np.zeros(len(group)),
-        }  # fmt: skip
+        }
         asked = {
-            "proxy": np.full(len(group), "", dtype=object), "group": references, "choice": second,
-            "judge": judge[group], "judges": np.full(len(group), 5), "same": np.full(len(group), np.nan),
+            "proxy": np.full(len(group), "", dtype=object),
+            "group": references,
+            "choice": second,
+            "judge": judge[group],
+            "judges": np.full(len(group), 5),
+            "same": np.full(len(group), np.nan),
             "mos": np.full(len(group), np.nan),
-        }  # fmt: skip
+        }
         hit = np.arange(len(group)) < len(group) // 10
         for m, metric in enumerate(METRICS):
             nearer = np.where(second == 1, judge[group], 1 - judge[group])
@@ -38,7 +44,11 @@ def write(root: Path, rows: int) -> Finished:
             found.add("distance", roles, {**known, **asked, "distance": distance}, facts={"ms": 1.0 + m})
             after = (distance + rng.normal(0.2, 0.1, len(group))).astype(np.float32)
             moved = {**known, "before": distance, "after": after, "linf": np.full(len(group), 0.004, np.float32)}
-            found.add("attack", {**roles, "attack": "acme/attack"}, {name: own[hit] for name, own in moved.items()},
-                      options={"radius": 1})  # fmt: skip
+            found.add(
+                "attack",
+                {**roles, "attack": "acme/attack"},
+                {name: own[hit] for name, own in moved.items()},
+                options={"radius": 1},
+            )
     found.close()
     return found

@@ -43,10 +43,26 @@ class Finished:
             role: ComponentRef(kind=role, id=label, version="1", label=label, parameters={"of": label})
             for role, label in roles.items()
         }
-        spec = TaskSpec(track=self._track, step=step, version="1", components=components, options=options or {},
-                        limit=None, seed=0, needs={})  # fmt: skip
-        record = TaskRecord(key=digest(spec.identity()), spec=spec, status="done", started="2026", seconds=0.1,
-                            device="cpu", versions={}, facts=facts or {})  # fmt: skip
+        spec = TaskSpec(
+            track=self._track,
+            step=step,
+            version="1",
+            components=components,
+            options=options or {},
+            limit=None,
+            seed=0,
+            needs={},
+        )
+        record = TaskRecord(
+            key=digest(spec.identity()),
+            spec=spec,
+            status="done",
+            started="2026",
+            seconds=0.1,
+            device="cpu",
+            versions={},
+            facts=facts or {},
+        )
         done = self._store.commit(record, rows, {})
         self._cells[done.key] = done.key
         self.rows[step] = self.rows.get(step, 0) + done.n_rows
@@ -60,7 +76,16 @@ class Finished:
         """Write what was planned."""
         self._store.save_sweep(
             Sweep(
-                track=self._track, title="Large", measures="", profile="large", run_configuration="large", seed=0,
-                limit=None, command="", finished="2026", missing=(), cells=self._cells,
+                track=self._track,
+                title="Large",
+                measures="",
+                profile="large",
+                run_configuration="large",
+                seed=0,
+                limit=None,
+                command="",
+                finished="2026",
+                missing=(),
+                cells=self._cells,
             )
-        )  # fmt: skip
+        )

@@ -23,9 +23,20 @@ if TYPE_CHECKING:
     from imharness.notebook.score import score
 
 __all__ = [
-    "Audit", "Result", "attack", "audit", "compare", "defense", "evaluate", "evaluator", "load",
-    "metric", "reconstruct", "run", "score",
-]  # fmt: skip
+    "Audit",
+    "Result",
+    "attack",
+    "audit",
+    "compare",
+    "defense",
+    "evaluate",
+    "evaluator",
+    "load",
+    "metric",
+    "reconstruct",
+    "run",
+    "score",
+]
 _NOTEBOOK = "imharness.notebook"
 
 

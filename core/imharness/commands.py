@@ -41,10 +41,31 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Choice", "Finished", "Group", "Share", "add_assets", "add_external", "assets_option", "build_site", "component",
-    "console", "context", "device_option", "every", "find", "finished", "hookimpl", "json_option", "limit_option",
-    "log_option", "place", "query", "seed_option", "site_option", "store_option",
-]  # fmt: skip
+    "Choice",
+    "Finished",
+    "Group",
+    "Share",
+    "add_assets",
+    "add_external",
+    "assets_option",
+    "build_site",
+    "component",
+    "console",
+    "context",
+    "device_option",
+    "every",
+    "find",
+    "finished",
+    "hookimpl",
+    "json_option",
+    "limit_option",
+    "log_option",
+    "place",
+    "query",
+    "seed_option",
+    "site_option",
+    "store_option",
+]
 
 
 def __getattr__(name: str) -> Any:

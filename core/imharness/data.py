@@ -11,7 +11,24 @@ from imharness.contracts.values import Images
 from imharness.running.numerics import fresh_numerics
 
 __all__ = [
-    "Archive", "Asset", "Component", "DataSource", "ImageDataset", "ImageRng", "ImageSet", "Images", "Info", "Paper",
-    "TableDataset", "TableSet", "cache_folder", "data_folder", "derive_seed", "fresh_numerics", "generator", "hookimpl",
-    "place", "seeded_init",
-]  # fmt: skip
+    "Archive",
+    "Asset",
+    "Component",
+    "DataSource",
+    "ImageDataset",
+    "ImageRng",
+    "ImageSet",
+    "Images",
+    "Info",
+    "Paper",
+    "TableDataset",
+    "TableSet",
+    "cache_folder",
+    "data_folder",
+    "derive_seed",
+    "fresh_numerics",
+    "generator",
+    "hookimpl",
+    "place",
+    "seeded_init",
+]

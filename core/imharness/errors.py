@@ -23,9 +23,18 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
-    "ContractError", "DamagedError", "HarnessError", "PluginError", "QueryBudgetExceeded", "SandboxViolation",
-    "StoreError", "Unavailable", "UsageError", "did_you_mean", "unknown_name",
-]  # fmt: skip
+    "ContractError",
+    "DamagedError",
+    "HarnessError",
+    "PluginError",
+    "QueryBudgetExceeded",
+    "SandboxViolation",
+    "StoreError",
+    "Unavailable",
+    "UsageError",
+    "did_you_mean",
+    "unknown_name",
+]
 
 
 class HarnessError(Exception):

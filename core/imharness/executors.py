@@ -11,6 +11,19 @@ from imharness.running.context import libraries
 from imharness.running.executor import Executor, ExecutorOffer, TaskResult, Worker, WorkerConfig
 
 __all__ = [
-    "Executor", "ExecutorOffer", "Store", "TaskRecord", "TaskResult", "TaskSpec", "Worker", "WorkerConfig",
-    "add_folder", "console", "digest", "explain", "folders", "installed", "libraries",
-]  # fmt: skip
+    "Executor",
+    "ExecutorOffer",
+    "Store",
+    "TaskRecord",
+    "TaskResult",
+    "TaskSpec",
+    "Worker",
+    "WorkerConfig",
+    "add_folder",
+    "console",
+    "digest",
+    "explain",
+    "folders",
+    "installed",
+    "libraries",
+]

@@ -9,7 +9,25 @@ from imharness.reading.tensors import read_tensors, read_torch
 from imharness.reading.text import NO_MARKUP, is_plain, number, plain
 
 __all__ = [
-    "GIB", "MIB", "NO_MARKUP", "image_shape", "is_plain", "number", "parsed_json", "plain", "plain_file", "read_array",
-    "read_arrays", "read_bytes", "read_columns", "read_csv", "read_image", "read_json", "read_pixels", "read_stream",
-    "read_tensors", "read_text", "read_torch",
-]  # fmt: skip
+    "GIB",
+    "MIB",
+    "NO_MARKUP",
+    "image_shape",
+    "is_plain",
+    "number",
+    "parsed_json",
+    "plain",
+    "plain_file",
+    "read_array",
+    "read_arrays",
+    "read_bytes",
+    "read_columns",
+    "read_csv",
+    "read_image",
+    "read_json",
+    "read_pixels",
+    "read_stream",
+    "read_tensors",
+    "read_text",
+    "read_torch",
+]

@@ -12,7 +12,22 @@ from imharness.contracts.track import Progress
 from imharness.contracts.values import Gradients, Images
 
 __all__ = [
-    "Asset", "Component", "GradientDefense", "Gradients", "ImagePool", "ImageProtection", "ImageRng", "Images", "Info",
-    "Model", "NetworkFactory", "Paper", "Progress", "ProtectGradients", "ProtectImages", "Reconstruct",
-    "ReconstructionAttack", "hookimpl",
-]  # fmt: skip
+    "Asset",
+    "Component",
+    "GradientDefense",
+    "Gradients",
+    "ImagePool",
+    "ImageProtection",
+    "ImageRng",
+    "Images",
+    "Info",
+    "Model",
+    "NetworkFactory",
+    "Paper",
+    "Progress",
+    "ProtectGradients",
+    "ProtectImages",
+    "Reconstruct",
+    "ReconstructionAttack",
+    "hookimpl",
+]

@@ -12,6 +12,13 @@ from imharness.contracts.model_audit import (
 from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
 
 __all__ = [
-    "AuditAnswer", "AuditRequest", "Estimate", "Finding", "GivenOutputs", "ModelAudit", "Reconstructed", "Risk",
+    "AuditAnswer",
+    "AuditRequest",
+    "Estimate",
+    "Finding",
+    "GivenOutputs",
+    "ModelAudit",
+    "Reconstructed",
+    "Risk",
     "SharedGradients",
-]  # fmt: skip
+]

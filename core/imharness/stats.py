@@ -4,7 +4,7 @@ from imharness.statistics import NotTestable
 from imharness.statistics.bootstrap import Interval, interval, mean_interval, t_interval
 from imharness.statistics.clusters import FEWEST, chosen_half, clusters_greater, kinds
 from imharness.statistics.correlation import correlate, kendall_rows, pearson_rows, spearman_rows, williams
-from imharness.statistics.differences import MOST, Differences, Told, contributions, differences, means
+from imharness.statistics.differences import MOST, Differences, Told, contributions, differences
 from imharness.statistics.kruskal_wallis import KruskalWallis, kruskal_wallis
 from imharness.statistics.mean_spearman import mean_spearman
 from imharness.statistics.ranks import front
@@ -13,8 +13,33 @@ from imharness.statistics.wilcoxon import wilcoxon_greater
 from imharness.statistics.win_rates import ALPHA, bradley_terry
 
 __all__ = [
-    "ALPHA", "FEWEST", "MOST", "Differences", "Interval", "KruskalWallis", "NotTestable", "Told", "auc",
-    "balanced_accuracy", "bradley_terry", "chosen_half", "clusters_greater", "contributions", "correlate",
-    "differences", "front", "interval", "kendall_rows", "kinds", "kruskal_wallis", "mean_interval", "mean_spearman",
-    "means", "pearson_rows", "spearman_rows", "t_interval", "tpr_at_fpr", "wilcoxon_greater", "williams",
-]  # fmt: skip
+    "ALPHA",
+    "FEWEST",
+    "MOST",
+    "Differences",
+    "Interval",
+    "KruskalWallis",
+    "NotTestable",
+    "Told",
+    "auc",
+    "balanced_accuracy",
+    "bradley_terry",
+    "chosen_half",
+    "clusters_greater",
+    "contributions",
+    "correlate",
+    "differences",
+    "front",
+    "interval",
+    "kendall_rows",
+    "kinds",
+    "kruskal_wallis",
+    "mean_interval",
+    "mean_spearman",
+    "pearson_rows",
+    "spearman_rows",
+    "t_interval",
+    "tpr_at_fpr",
+    "wilcoxon_greater",
+    "williams",
+]

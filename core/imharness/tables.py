@@ -11,7 +11,27 @@ from imharness.results.report import PairedScores, TrackReport
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 __all__ = [
-    "Blocks", "Board", "Chart", "Column", "ColumnSpec", "Example", "Lazy", "PairedScores", "Panel", "Place", "Ranking",
-    "Row", "Series", "Table", "TrackReport", "Value", "Wins", "compared", "mean_value", "missing", "ranked", "ranking",
+    "Blocks",
+    "Board",
+    "Chart",
+    "Column",
+    "ColumnSpec",
+    "Example",
+    "Lazy",
+    "PairedScores",
+    "Panel",
+    "Place",
+    "Ranking",
+    "Row",
+    "Series",
+    "Table",
+    "TrackReport",
+    "Value",
+    "Wins",
+    "compared",
+    "mean_value",
+    "missing",
+    "ranked",
+    "ranking",
     "value_of",
-]  # fmt: skip
+]

@@ -23,6 +23,25 @@ from imharness.results.report import TrackReport
 from imharness.results.tasks import TaskSpec
 
 __all__ = [
-    "Asset", "Board", "Component", "Info", "Output", "Paper", "Planned", "Planner", "Progress", "Query", "Selection",
-    "Step", "StepContext", "StepResult", "TaskSpec", "Track", "TrackReport", "Work", "check_names", "hookimpl", "step",
-]  # fmt: skip
+    "Asset",
+    "Board",
+    "Component",
+    "Info",
+    "Output",
+    "Paper",
+    "Planned",
+    "Planner",
+    "Progress",
+    "Query",
+    "Selection",
+    "Step",
+    "StepContext",
+    "StepResult",
+    "TaskSpec",
+    "Track",
+    "TrackReport",
+    "Work",
+    "check_names",
+    "hookimpl",
+    "step",
+]

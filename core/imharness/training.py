@@ -6,6 +6,15 @@ from imharness.contracts.weight_training import Loop, Stateful, Train, Trained, 
 from imharness.results.labels import label_with
 
 __all__ = [
-    "Loop", "Stateful", "Train", "TrainableMetric", "Trained", "TrainingContext", "TrainingDefense", "Tune",
-    "TuningPlan", "WeightTraining", "label_with",
-]  # fmt: skip
+    "Loop",
+    "Stateful",
+    "Train",
+    "TrainableMetric",
+    "Trained",
+    "TrainingContext",
+    "TrainingDefense",
+    "Tune",
+    "TuningPlan",
+    "WeightTraining",
+    "label_with",
+]

@@ -19,6 +19,20 @@ from imharness.contracts.values import (
 )
 
 __all__ = [
-    "GENERATOR", "GRADIENTS", "IMAGES", "NUMBER", "PROBABILITIES", "SAME_IMAGES", "SCORES", "STREAMS", "TARGETS",
-    "Call", "Component", "Info", "Record", "Rows", "Several", "ValueKind",
-]  # fmt: skip
+    "GENERATOR",
+    "GRADIENTS",
+    "IMAGES",
+    "NUMBER",
+    "PROBABILITIES",
+    "SAME_IMAGES",
+    "SCORES",
+    "STREAMS",
+    "TARGETS",
+    "Call",
+    "Component",
+    "Info",
+    "Record",
+    "Rows",
+    "Several",
+    "ValueKind",
+]

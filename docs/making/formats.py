@@ -30,9 +30,13 @@ FILES: dict[str, tuple[str, type[BaseModel]]] = {
 }
 """Heading -> what kind of file it is, and the model of its content."""
 BOUNDS = {
-    "ge": "at least {}", "gt": "above {}", "le": "at most {}", "lt": "below {}", "min_length": "of length {} or more",
+    "ge": "at least {}",
+    "gt": "above {}",
+    "le": "at most {}",
+    "lt": "below {}",
+    "min_length": "of length {} or more",
     "max_length": "of length {} or less",
-}  # fmt: skip
+}
 _MODULE = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Za-z_])")
 
 

@@ -56,7 +56,7 @@ def entry_page(kind: str, label: str) -> str:
 
 
 def data_file(board: Board, name: str, form: str) -> str:
-    """Return the address of a file of numbers; `form` is its extension, as ``csv`` or ``vectors.json``."""
+    """Return the address of a file of numbers; `form` is its extension, such as ``csv`` or ``vectors.json``."""
     return f"data/{track_slug(board.track)}/{slug(name)}.{form}"
 
 

@@ -42,7 +42,7 @@ class BoardSummary(BaseModel):
     sources: str = Field(description="Digest of the results behind the tables.")
     scored_by: Mapping[str, str] = Field(description="Version of each package that made the tables.")
     entries: Mapping[str, str] = Field(description="Version of the numbers, by kind and label.")
-    places: Mapping[str, Place] = Field(description="By label.")
+    places: Mapping[str, Place] = Field(description="Place of each entry in the main table, by label.")
 
 
 class Release(BaseModel):
@@ -102,7 +102,7 @@ def read_releases(folder: Path) -> list[Release]:
     try:
         return TypeAdapter(list[Release]).validate_json(path.read_bytes())
     except (OSError, ValidationError):
-        raise StoreError(f"{path} is no list of releases; restore it from the last publication") from None
+        raise StoreError(f"{path} is not a list of releases; restore it from the last publication") from None
 
 
 def releases_json(releases: Sequence[Release]) -> str:
@@ -130,9 +130,9 @@ def changes(old: Mapping[str, BoardSummary], new: Mapping[str, BoardSummary]) ->
     found = []
     for track in sorted({*old, *new}):
         if track not in old:
-            found.append(Change(new[track].title, "track", "is new", "first published with this release"))
+            found.append(Change(new[track].title, "track", "added", "first published with this release"))
         elif track not in new:
-            found.append(Change(old[track].title, "track", "is gone", "none of its results were published"))
+            found.append(Change(old[track].title, "track", "removed", "none of its results were published"))
         elif old[track] != new[track]:
             found += [*_changed_entries(old[track], new[track]), *_changed_places(old[track], new[track])]
     return found
@@ -143,7 +143,7 @@ def _changed_entries(old: BoardSummary, new: BoardSummary) -> Iterator[Change]:
         before, after = old.entries.get(name), new.entries.get(name)
         kind, label = name.split(" ", 1)
         if before is None:
-            yield Change(new.title, label, f"new {kind}", "new entry")
+            yield Change(new.title, label, f"{kind} added", "it is a new entry")
         elif after is None:
             yield Change(new.title, label, f"{kind} removed", "it was withdrawn, or was not part of this run")
         elif before != after:
@@ -173,7 +173,7 @@ def _reason(label: str, old: BoardSummary, new: BoardSummary) -> str:
         return "other entries moved or arrived"
     versions = [f"{name} {version}" for name, version in new.scored_by.items() if old.scored_by.get(name) != version]
     if versions:
-        return f"scored again by {', '.join(versions)}"
+        return f"the tables were made by {', '.join(versions)}"
     if new.entries.keys() - old.entries.keys():
         return "new entries changed the conditions that are averaged"
-    return "run again" if old.sources != new.sources else "the same results in other tables"
+    return "the run was repeated" if old.sources != new.sources else "the same results in other tables"

@@ -49,14 +49,22 @@ def _drawing(chart: Chart, table: Table | None) -> tuple[Draw, float, Columns] |
         return lambda axes, style: _draw_curves(axes, style, chart), HEIGHT, _curve_data(chart)
     if chart.kind == "scatter" and (points := _points(table, chart)):
         front = _front(chart, table, points)
-        data = {"label": [p.label for p in points], "x": [p.x for p in points], "y": [p.y for p in points],
-                "front": front.astype(int).tolist()}  # fmt: skip
+        data = {
+            "label": [p.label for p in points],
+            "x": [p.x for p in points],
+            "y": [p.y for p in points],
+            "front": front.astype(int).tolist(),
+        }
         return lambda axes, style: _draw_scatter(axes, style, chart, table, points, front), HEIGHT, data
     if chart.kind == "dots" and table is not None and (column := column_named(table, chart.x)) is not None:
         rows = [row for row in table.rows if _known(row.values.get(chart.x))]
         found = [row.values[chart.x] for row in rows]
-        data = {table.entry: [row.label for row in rows], column.label: [value.value for value in found],
-                "low": [value.low for value in found], "high": [value.high for value in found]}  # fmt: skip
+        data = {
+            table.entry: [row.label for row in rows],
+            column.label: [value.value for value in found],
+            "low": [value.low for value in found],
+            "high": [value.high for value in found],
+        }
         return lambda axes, style: _draw_dots(axes, style, rows, column), rows_high(len(rows)), data
     return None
 
@@ -66,7 +74,7 @@ def _known(value: Value | None) -> bool:
 
 
 def axis_label(column: ColumnSpec | None, text: str = "") -> str:
-    """Return what stands at an axis: the column's label and its better direction."""
+    """Return the label of an axis: the column's label, and whether higher or lower is better."""
     if column is None:
         return text
     return column.label + (f" ({column.better} is better)" if column.better else "")
@@ -146,9 +154,13 @@ def _front(chart: Chart, table: Table | None, points: Sequence[Point]) -> npt.ND
 
 
 def _draw_scatter(
-    axes: Axes, style: Style, chart: Chart, table: Table | None, points: Sequence[Point],
+    axes: Axes,
+    style: Style,
+    chart: Chart,
+    table: Table | None,
+    points: Sequence[Point],
     front: npt.NDArray[np.bool_],
-) -> None:  # fmt: skip
+) -> None:
     x, y = np.array([p.x for p in points]), np.array([p.y for p in points])
     line = sorted(zip(x[front].tolist(), y[front].tolist(), strict=True))
     if line:

@@ -16,9 +16,15 @@ NAME = "Image privacy leaderboard"
 AUTHORS = "The image-privacy-harness authors"
 _PAPER = re.compile(r"(?P<authors>.+?): (?P<title>.+) \((?P<year>\d{4})\)")
 _SPECIAL = {
-    "\\": r"\textbackslash{}", "{": r"\textbraceleft{}", "}": r"\textbraceright{}", "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", **{c: f"\\{c}" for c in "&%$#_"},
-}  # fmt: skip
+    "\\": r"\textbackslash{}",
+    "{": r"\textbraceleft{}",
+    "}": r"\textbraceright{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    **{c: f"\\{c}" for c in "&%$#_"},
+}
 
 
 @dataclass(frozen=True)
@@ -40,30 +46,50 @@ class Citation:
         """The citation as BibTeX; the paper of a method is an entry of its own."""
         key = re.sub(r"[^A-Za-z0-9]+", "-", self.file.rpartition("/")[2]).strip("-")
         fields = {
-            "title": f"{{{tex(self.title)}}}", "author": f"{{{tex(self.author)}}}", "year": self.day[:4],
-            "version": tex(self.version), "note": tex(self.note), "url": _plain(self.url),
-        }  # fmt: skip
+            "title": f"{{{tex(self.title)}}}",
+            "author": f"{{{tex(self.author)}}}",
+            "year": self.day[:4],
+            "version": tex(self.version),
+            "note": tex(self.note),
+            "url": _plain(self.url),
+        }
         found = [_entry("misc", f"{key}-{self.day}", fields)]
         if known := _PAPER.fullmatch(self.paper):
             authors = " and ".join(f"{{{tex(name)}}}" for name in re.split(r", | & ", known["authors"]))
-            fields = {"title": f"{{{tex(known['title'])}}}", "author": authors, "year": known["year"],
-                      "url": _plain(self.paper_url)}  # fmt: skip
+            fields = {
+                "title": f"{{{tex(known['title'])}}}",
+                "author": authors,
+                "year": known["year"],
+                "url": _plain(self.paper_url),
+            }
             found.append(_entry("misc", f"{key}-paper", fields))
         return "\n".join(found)
 
     @property
     def cff(self) -> str:
         """The citation as a Citation File Format file, version 1.2.0."""
-        lines = ["cff-version: 1.2.0", f"message: {_yaml('If you use these numbers, please cite them.')}",
-                 f"title: {_yaml(self.title)}", "type: dataset", "authors:", f"  - name: {_yaml(self.author)}",
-                 f"version: {_yaml(self.version)}", f"date-released: {_yaml(self.day)}",
-                 f"abstract: {_yaml(self.note)}"]  # fmt: skip
+        lines = [
+            "cff-version: 1.2.0",
+            f"message: {_yaml('If you use these numbers, please cite them.')}",
+            f"title: {_yaml(self.title)}",
+            "type: dataset",
+            "authors:",
+            f"  - name: {_yaml(self.author)}",
+            f"version: {_yaml(self.version)}",
+            f"date-released: {_yaml(self.day)}",
+            f"abstract: {_yaml(self.note)}",
+        ]
         if self.url:
             lines.append(f"url: {_yaml(self.url)}")
         if known := _PAPER.fullmatch(self.paper):
-            lines += ["references:", "  - type: article", f"    title: {_yaml(known['title'])}", "    authors:",
-                      *(f"      - family-names: {_yaml(name)}" for name in re.split(r", | & ", known["authors"])),
-                      f"    year: {known['year']}"]  # fmt: skip
+            lines += [
+                "references:",
+                "  - type: article",
+                f"    title: {_yaml(known['title'])}",
+                "    authors:",
+                *(f"      - family-names: {_yaml(name)}" for name in re.split(r", | & ", known["authors"])),
+                f"    year: {known['year']}",
+            ]
             lines += [f"    url: {_yaml(self.paper_url)}"] if _plain(self.paper_url) else []
         return "\n".join(lines) + "\n"
 
@@ -81,20 +107,35 @@ def bibtex(board: Board, release: str, *, row: str = "", author: str = "", versi
     about += [f"version {version} of the numbers"] if version else []
     about += [f"digest of the results {board.sources[:12]}"]
     what = f"{brief(row)}, in: {board.title}" if row else board.title
-    fields = {"title": f"{{{tex(f'{what}, {NAME}')}}}", "author": f"{{{tex(author or AUTHORS)}}}",
-              "year": board.finished[:4], "note": tex("; ".join(about))}  # fmt: skip
+    fields = {
+        "title": f"{{{tex(f'{what}, {NAME}')}}}",
+        "author": f"{{{tex(author or AUTHORS)}}}",
+        "year": board.finished[:4],
+        "note": tex("; ".join(about)),
+    }
     return _entry("misc", key, fields)
 
 
 def cff(boards: Sequence[Board], release: str, day: str) -> str:
     """Return the content of a ``CITATION.cff`` for this state of the leaderboard."""
     message = "If you use these numbers, please cite this release, and the studies whose methods it ran."
-    lines = ["cff-version: 1.2.0", f"message: {_yaml(message)}",
-             f"title: {_yaml(NAME)}", "type: dataset", "authors:", f"  - name: {_yaml(AUTHORS)}",
-             f"version: {_yaml(named(release))}", f"date-released: {_yaml(day)}", "identifiers:"]  # fmt: skip
+    lines = [
+        "cff-version: 1.2.0",
+        f"message: {_yaml(message)}",
+        f"title: {_yaml(NAME)}",
+        "type: dataset",
+        "authors:",
+        f"  - name: {_yaml(AUTHORS)}",
+        f"version: {_yaml(named(release))}",
+        f"date-released: {_yaml(day)}",
+        "identifiers:",
+    ]
     for board in boards:
-        lines += ["  - type: other", f"    value: {_yaml(board.sources)}",
-                  f"    description: {_yaml(f'Digest of the results of {board.title}')}"]  # fmt: skip
+        lines += [
+            "  - type: other",
+            f"    value: {_yaml(board.sources)}",
+            f"    description: {_yaml(f'Digest of the results of {board.title}')}",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -147,5 +188,5 @@ def _tidy(text: str) -> str:
 
 
 def _yaml(text: str) -> str:
-    """Return text as a quoted scalar of YAML, of which JSON is a part."""
+    """Return text as a quoted YAML scalar; every JSON string is one."""
     return json.dumps(_tidy(text), ensure_ascii=False)

@@ -10,9 +10,11 @@ import click
 from imharness.cli.options import Group, log_option, site_option, store_option
 
 _secret = click.option(
-    "--against-secret", "secret", metavar="STORE",
+    "--against-secret",
+    "secret",
+    metavar="STORE",
     help="Flag entries that do worse on the secret split in this store.",
-)  # fmt: skip
+)
 _site = site_option("folder")
 
 
@@ -33,7 +35,7 @@ def site() -> None:
     "--since",
     type=click.Path(path_type=Path, exists=True),
     metavar="FOLDER",
-    help="Compare with the last release here.",
+    help="List what changed since the last release in this folder.",
 )
 @_secret
 @click.option("--quiet", is_flag=True, help="Print warnings only.")

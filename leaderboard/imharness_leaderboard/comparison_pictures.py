@@ -22,7 +22,7 @@ PERCENTILES = (5, 25, 50, 75, 95)
 
 
 def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
-    """Yield the pictures of a comparison; none of more than `MATRIX` entries, or of fewer than two on a common unit."""
+    """Yield the pictures of a comparison; none for more than `MATRIX` entries, or fewer than two on a common unit."""
     comparison = scores.comparison
     if (
         not 2 <= len(comparison.entries) <= MATRIX
@@ -37,8 +37,9 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
     yield Picture(
         f"{base}-ranks",
         f"Critical differences: {subject}",
-        f"Mean rank by {comparison.measure} over the {_seen_once(scores)}, of what all entries share. Best is on "
-        "top. A bar at the right joins entries that are not told apart by the simultaneous intervals of all pairs. "
+        f"Mean rank by {comparison.measure} over the {_seen_once(scores)}. Only what all entries share counts. The "
+        "best entry is on top. A bar at the right joins entries that the simultaneous intervals of all pairs do not "
+        "tell apart. "
         "Entries that lack conditions which most others have are left out.",
         source,
         lambda axes, style: _draw_ranks(axes, style, scores),
@@ -50,7 +51,7 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
             f"{base}-spread",
             f"Distribution of {comparison.measure}: {subject}",
             f"{comparison.description} Box: quartiles over the {_seen_once(scores)}; whiskers: 5th and 95th "
-            "percentile.",
+            "percentiles.",
             source,
             lambda axes, style: _draw_spread(axes, style, scores),
             size,
@@ -59,7 +60,7 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
 
 
 def _seen_once(scores: Scores) -> str:
-    """Return in words what the numbers are of: what tests see once."""
+    """Return in words what each number belongs to: the units that are independent, which tests count once."""
     own, unit = scores.comparison, scores.independent_unit
     return f"{unit}s, each with its mean over {f'its {own.unit}s and ' if own.clusters else ''}conditions"
 
@@ -97,14 +98,20 @@ def _draw_ranks(axes: Axes, style: Style, scores: Scores) -> None:
         lanes[lane : lane + 1] = [last]
         x = 1.02 + 0.018 * lane
         axes.plot(
-            [x, x], [height[first] + 0.25, height[last] - 0.25], color=style.colours[1], linewidth=2.6,
-            transform=beside, clip_on=False, solid_capstyle="butt", gid=f"tied-{first}-{last}",
-        )  # fmt: skip
+            [x, x],
+            [height[first] + 0.25, height[last] - 0.25],
+            color=style.colours[1],
+            linewidth=2.6,
+            transform=beside,
+            clip_on=False,
+            solid_capstyle="butt",
+            gid=f"tied-{first}-{last}",
+        )
     axes.set_xlabel(f"mean rank by {comparison.measure} (1 is best)")
 
 
 def _shared(scores: Scores) -> npt.NDArray[np.float64]:
-    """Return what tests see once of comparable entries, ``(entries, clusters)``, of the units that all have."""
+    """Return the cluster means of the comparable entries, ``(entries, clusters)``, over the units that all have."""
     means = scores.means[_comparable(scores.comparison, scores.vectors)]
     found = scores.by_cluster(np.where(np.isnan(means).any(axis=0), np.nan, means))
     return found[:, ~np.isnan(found).any(axis=0)]
@@ -128,7 +135,7 @@ def _mean_ranks(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _tied_runs(beats: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the first and last place of each longest run of neighbours in which nobody beats anybody.
+    """Return the first and last place of each longest run of neighbours in which no entry beats another.
 
     `beats`: ``(entries, entries)``, in the order of their ranks.
     """
@@ -146,9 +153,9 @@ def _tied_runs(beats: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def _spreads(scores: Scores) -> list[tuple[int, npt.NDArray[np.float64]]]:
-    """Return entries with percentiles of their means by what tests see once, worst first.
+    """Return entries with the percentiles of their cluster means, the worst first.
 
-    Empty where a box says nothing: every number is 0 or 1, or no entry has as many of them as a test needs.
+    The list is empty where a box says nothing: every number is 0 or 1, or no entry has as many of them as a test needs.
     """
     sign = 1 if scores.comparison.better == "higher" else -1
     measured = [(i, own) for i, row in enumerate(scores.independent) if len(own := row[~np.isnan(row)])]
@@ -169,10 +176,16 @@ def _draw_spread(axes: Axes, style: Style, scores: Scores) -> None:
     comparison, found = scores.comparison, _spreads(scores)
     line = {"color": style.ink, "linewidth": 0.9}
     axes.bxp(
-        [_box(row) for _, row in found], orientation="horizontal", widths=0.6, showfliers=False, patch_artist=True,
+        [_box(row) for _, row in found],
+        orientation="horizontal",
+        widths=0.6,
+        showfliers=False,
+        patch_artist=True,
         boxprops={"facecolor": style.colours[0], "edgecolor": style.ink, "linewidth": 0.6},
-        medianprops={"color": style.paper, "linewidth": 1.8}, whiskerprops=line, capprops=line,
-    )  # fmt: skip
+        medianprops={"color": style.paper, "linewidth": 1.8},
+        whiskerprops=line,
+        capprops=line,
+    )
     axes.set_yticks(np.arange(1, len(found) + 1), [brief(comparison.entries[i]) for i, _ in found])
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"{comparison.measure} ({comparison.better} is better)")

@@ -1,4 +1,4 @@
-"""Every condition of a comparison as a row of a table: what stands behind the means."""
+"""Every condition of a comparison as a row of a table: the numbers that the means are taken over."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from imharness.statistics.bootstrap import mean_intervals
 from imharness_leaderboard.scores import Scores
 
 CONDITIONS = "conditions-"
-"""How the ids of these tables begin."""
+"""Prefix of the ids of these tables."""
 
 
 def with_conditions(board: Board, scores: Sequence[Scores]) -> Board:
-    """Return the board with one more table for each kind of entry and set of facets: a row per entry and condition."""
+    """Return the board with a further table for each kind of entry and set of facets: a row per entry and condition."""
     groups: dict[tuple[str, tuple[str, ...]], list[Scores]] = {}
     for own in scores:
         if own.comparison.conditions:
@@ -36,9 +36,14 @@ def _table(entry: str, facets: tuple[str, ...], number: int, group: Sequence[Sco
     for scores in group:
         own = scores.comparison
         columns[own.measure] = ColumnSpec(
-            key=own.measure, label=own.measure, description=own.description, better=own.better, decimals=own.decimals,
-            unit=own.unit, cluster_unit=own.cluster_unit,
-        )  # fmt: skip
+            key=own.measure,
+            label=own.measure,
+            description=own.description,
+            better=own.better,
+            decimals=own.decimals,
+            unit=own.unit,
+            cluster_unit=own.cluster_unit,
+        )
         families |= own.families
         starts = own.starts()
         for i, condition in enumerate(own.conditions):
@@ -64,8 +69,8 @@ def _table(entry: str, facets: tuple[str, ...], number: int, group: Sequence[Sco
     return Table(
         id=f"{CONDITIONS}{kind}" + (f"-{number + 1}" if number else ""),
         title=f"Every condition, by {entry}" + (f", by {', '.join(facets)}" if number else ""),
-        caption="One row for each entry in each condition: the mean over units, with the interval of a bootstrap over "
-        "them, or over what they come from.",
+        caption="One row for each entry in each condition: the mean over units, with a bootstrap interval that "
+        "resamples the units, or the sources that they come from.",
         entry=entry,
         columns=tuple(columns.values()),
         rows=tuple(made),

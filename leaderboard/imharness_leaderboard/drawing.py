@@ -1,4 +1,4 @@
-"""Small drawings inside a page: numbers become coordinates of an SVG here, and templates write them."""
+"""Small drawings inside a page: this module turns numbers into coordinates of an SVG, and templates write them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import NamedTuple
 from imharness.results.tables import Value
 
 LINE = 13.0
-"""Height of a label, px."""
+"""The height of a label, px."""
 SLIM, BROAD = frozenset("ijlftrIJ .,:;/|'-[]()"), frozenset("mwMW%+=@")
 PLAIN, SLIM_PX, BROAD_PX, CAPITAL_PX, BOLD = 7.6, 5.3, 11.9, 9.4, 1.1
-"""Widths of characters of 12 px in DejaVu Sans, the widest of the usual fonts, px, and how much wider bold ones are."""
+"""Widths in px of characters at 12 px in DejaVu Sans, the widest of the usual fonts; `BOLD` is the factor for bold."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Scale:
     end: float
 
     def __call__(self, number: float) -> float:
-        """Return the place of a number, px, one decimal."""
+        """Return the place of a number in px, rounded to one decimal."""
         share = (number - self.low) / (self.high - self.low) if self.high > self.low else 0.5
         return round(self.start + share * (self.end - self.start), 1)
 
     def ticks(self, most: int = 5) -> list[float]:
-        """Return round numbers within the scale, at most `most`."""
+        """Return at most `most` round numbers within the scale."""
         width = self.high - self.low
         if width <= 0:
             return [self.low]
@@ -56,7 +56,7 @@ def ends(values: Iterable[Value | None]) -> list[float | None]:
 
 
 class Mark(NamedTuple):
-    """A point of a scatter plot: its place, px, its name, its kind (a CSS class) and what hovering tells."""
+    """A point of a scatter plot: its place in px, its name, its kind (a CSS class) and its tooltip."""
 
     x: float
     y: float
@@ -66,7 +66,7 @@ class Mark(NamedTuple):
 
 
 class Label(NamedTuple):
-    """A text at a place, px; `anchor` says which of its ends is there."""
+    """A text at a place in px; `anchor` says which end of the text is there."""
 
     x: float
     y: float
@@ -76,7 +76,7 @@ class Label(NamedTuple):
 
 
 def width_of(text: str, *, bold: bool = False) -> float:
-    """Return how wide a label can become, px."""
+    """Return the largest width that a label can have, px."""
     wide = sum(
         SLIM_PX if sign in SLIM else BROAD_PX if sign in BROAD else CAPITAL_PX if sign.isupper() else PLAIN
         for sign in text
@@ -85,9 +85,9 @@ def width_of(text: str, *, bold: bool = False) -> float:
 
 
 def place_labels(marks: Sequence[Mark], first: Sequence[int], frame: tuple[float, float, float, float]) -> list[Label]:
-    """Return labels that overprint neither each other nor a mark; those that find no room are left out.
+    """Return labels that cover neither each other nor a mark; those without room are left out.
 
-    `first`: the marks that are named before all others, in order. `frame`: left, top, right and bottom end of the
+    `first`: the marks that are labelled before all others, in order. `frame`: left, top, right and bottom end of the
     region for labels, px.
     """
     taken = [(m.x - 6, m.y - 6, m.x + 6, m.y + 6) for m in marks]
@@ -115,9 +115,10 @@ def _box(x: float, y: float, anchor: str, long: float) -> tuple[float, float, fl
 
 
 def _fits(
-    box: tuple[float, float, float, float], taken: Sequence[tuple[float, float, float, float]],
+    box: tuple[float, float, float, float],
+    taken: Sequence[tuple[float, float, float, float]],
     frame: tuple[float, float, float, float],
-) -> bool:  # fmt: skip
+) -> bool:
     left, top, right, bottom = box
     if left < frame[0] or top < frame[1] or right > frame[2] or bottom > frame[3]:
         return False

@@ -36,15 +36,15 @@ class Result:
 
     @property
     def gate(self) -> str:
-        """Whether it keeps enough utility, in words."""
+        """Whether the entry keeps enough utility, in words."""
         if self.place.passes is None:
             return "not known: its utility was not measured"
-        than = f"{self.ranking.share:.0%} of what {brief(self.ranking.undefended)} has"
+        than = f"{self.ranking.share:.0%} of the utility of {brief(self.ranking.undefended)}, the undefended entry"
         return f"passes: it loses at most {than}" if self.place.passes else f"fails: it loses more than {than}"
 
     @property
     def verdict(self) -> str:
-        """What the ranking makes of it, in one sentence."""
+        """One sentence on how the ranking judges the entry."""
         if self.place.control:
             return f"It is a control ({self.place.control}) and is never called the winner."
         if self.ranking.winner == self.row.label:
@@ -56,7 +56,7 @@ class Result:
 
     @property
     def needed(self) -> str:
-        """How many units it takes to tell it from the first place, in words; empty where that is not known."""
+        """How many units are needed to tell the entry from the first place, in words; empty where that is not known."""
         column = column_named(self.table, "worst")
         if self.place.needed is None or column is None:
             return ""
@@ -77,8 +77,8 @@ def rank_words(table: Table, row: Row) -> str:
 class Appearance:
     """What a track's tables and gallery hold about an entry.
 
-    `results` are its places in rankings, `columns` those that are named after it, `rivals` its wins and losses against
-    each other entry.
+    `results` are its places in rankings, `columns` the columns that are named after it, `rivals` its wins and losses
+    against each other entry.
     """
 
     board: Board

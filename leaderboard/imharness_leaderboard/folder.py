@@ -1,8 +1,8 @@
 """The folder of a site: each file is written whole, and only when its content changed.
 
-The files of a build wait in a folder of their own and take their places together at its end, so that whoever reads the
-site meanwhile sees the build before. Files that an earlier build wrote and this one does not are removed; files of
-others stay.
+The files of a build wait in a folder of their own and move to their places together at its end, so that anybody who
+reads the site meanwhile sees the previous build. Files that an earlier build wrote and this one does not are removed;
+files that no build wrote stay.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SiteFolder:
     def write(self, name: str, content: str | bytes) -> None:
         """Write a file, which `finish` puts in its place; raises `StoreError` when that fails.
 
-        A file with the same content keeps its time.
+        A file with the same content keeps its modification time.
         """
         path = below(self.root, name)
         self.files[name] = ""
@@ -90,7 +90,7 @@ class SiteFolder:
 
 
 def _waiting_folder(root: Path) -> Path:
-    """Return a new folder for files that wait; what a build leaves that was broken off is removed by later ones."""
+    """Return a new folder for files that wait; later builds remove what an interrupted build left."""
     place = root / UNFINISHED
     place.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(dir=place))

@@ -1,4 +1,4 @@
-"""Protection against utility: every entry a point, the gate shaded, the front joined; large, and small for a card."""
+"""The drawing of protection against utility: a point for each entry, the gate shaded, the Pareto front joined."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.chips import short_names
 from imharness_leaderboard.drawing import Label, Mark, Scale, ends, place_labels, scale_of
 from imharness_leaderboard.tables import column_named, shown
+from imharness_leaderboard.wording import joined
 
 LEFT, RIGHT, TOP, BOTTOM = 58.0, 14.0, 14.0, 44.0
 """Room around the drawing for its axes, px."""
@@ -25,10 +26,10 @@ class Tick:
 
 @dataclass(frozen=True)
 class Front:
-    """A drawing, in px: utility to the right, protection upwards as its numbers grow.
+    """A drawing in px: utility grows to the right, protection upwards.
 
-    `shade`: x and width of the region that the gate keeps out, None where there is none. `line`: the points of the
-    front, as SVG writes them. `bars`: x, low and high end of the interval of each entry's protection.
+    `shade`: x and width of the region that does not pass the gate, None where there is none. `line`: the points of the
+    front in SVG's notation. `bars`: x, low and high end of the interval of each entry's protection.
     """
 
     width: float
@@ -47,7 +48,7 @@ class Front:
 
 
 def front_of(table: Table, ranking: Ranking, width: float, height: float, *, small: bool = False) -> Front | None:
-    """Return the drawing of a ranking, or None where no entry has both numbers. A `small` one has few labels."""
+    """Return the drawing of a ranking, or None where no entry has both numbers; a `small` one is for a card."""
     protection, utility = column_named(table, "worst"), column_named(table, "utility")
     rows = [row for row in table.rows if _known(row, "worst") and _known(row, "utility")]
     if protection is None or utility is None or not rows:
@@ -58,10 +59,15 @@ def front_of(table: Table, ranking: Ranking, width: float, height: float, *, sma
     y = scale_of([*ends(row.values["worst"] for row in rows)], height - bottom, top, 0.1)
     names = short_names([row.label for row in rows])
     marks = [
-        Mark(x(_given(row.values["utility"])), y(_given(row.values["worst"])), names[row.label],
-             _kind(row, ranking), _title(row, protection, utility, ranking))
+        Mark(
+            x(_given(row.values["utility"])),
+            y(_given(row.values["worst"])),
+            names[row.label],
+            _kind(row, ranking),
+            _title(row, protection, utility, ranking),
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     room = (left + 2, top + 2, width - right - 2, height - bottom - 2)
     first = [i for i, row in enumerate(rows) if row.label == (ranking.winner or _best(rows, ranking))]
     if small:
@@ -74,19 +80,24 @@ def front_of(table: Table, ranking: Ranking, width: float, height: float, *, sma
         labelled = place_labels(marks, list(dict.fromkeys(chosen)), room)
     on_front = sorted((m for m, row in zip(marks, rows, strict=True) if ranking.places[row.label].front))
     return Front(
-        width, height, marks, labelled,
+        width,
+        height,
+        marks,
+        labelled,
         [] if small else [Tick(x(t), f"{t:g}") for t in x.ticks()],
         [] if small else [Tick(y(t), f"{t:g}") for t in y.ticks()],
-        _axis(utility), _axis(protection), _shade(x, gate, utility),
+        _axis(utility),
+        _axis(protection),
+        _shade(x, gate, utility),
         " ".join(f"{m.x},{m.y}" for m in on_front),
         [] if small else [_bar(x, y, row) for row in rows if row.values["worst"].low is not None],
         (left, top, width - left - right, height - top - bottom),
         _summary(rows, ranking, protection, utility, names),
-    )  # fmt: skip
+    )
 
 
 def _best(rows: Sequence[Row], ranking: Ranking) -> str:
-    """Return the first entry that could win but for a test: complete, within the gate, no control; empty for none."""
+    """Return the first entry that is complete, passes the gate and is no control; empty if there is none."""
     able = [own for own in rows if (place := ranking.places[own.label]).complete and place.passes and not place.control]
     return able[0].label if able else ""
 
@@ -138,9 +149,11 @@ def _bar(x: Scale, y: Scale, row: Row) -> tuple[float, float, float]:
     return x(_given(row.values["utility"])), y(value.low), y(value.high)
 
 
-def _summary(rows: Sequence[Row], ranking: Ranking, protection: ColumnSpec, utility: ColumnSpec,
-             names: dict[str, str]) -> str:  # fmt: skip
+def _summary(
+    rows: Sequence[Row], ranking: Ranking, protection: ColumnSpec, utility: ColumnSpec, names: dict[str, str]
+) -> str:
     """Return what the drawing shows in words, for readers who do not see it."""
     ahead = [names[row.label] for row in rows if ranking.places[row.label].front]
-    text = f"{len(rows)} entries by {utility.label} and {protection.label}. On the front: {', '.join(ahead) or 'none'}."
+    front = joined(ahead) or "no entry"
+    text = f"{len(rows)} entries by {utility.label} and {protection.label}. On the front: {front}."
     return text + (f" Winner: {names[ranking.winner]}." if ranking.winner in names else " There is no winner.")

@@ -21,7 +21,7 @@ from imharness_leaderboard.addresses import image_file
 from imharness_leaderboard.folder import SiteFolder
 
 LARGEST = 4096
-"""An image with a longer side is not shown, px."""
+"""The longest side of an image that is shown, px."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class GalleryExample:
 def write_gallery(site: SiteFolder, store: Store, board: Board) -> tuple[list[GalleryExample], list[str]]:
     """Write the images of a board's examples.
 
-    Returns the examples that can be shown, and one line for each problem with another.
+    Returns the examples that can be shown, and one line for each problem with the others.
     """
     results = _TaskImages(store)
     found, problems = [], dict[str, None]()

@@ -1,4 +1,4 @@
-"""Publishing a release as a dataset repository of the Hugging Face Hub: written here first, uploaded if that can be."""
+"""Publishes a release as a dataset repository of the Hugging Face Hub: writes it here, and uploads it where it can."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from imharness_leaderboard.current import current_boards
 from imharness_leaderboard.publishing import NAME, refuse_local
 
 FOLDER = Path("hub")
-"""Repositories are written below it, as OWNER/NAME."""
+"""The folder below which repositories are written, as OWNER/NAME."""
 
 
 class Published(NamedTuple):
-    """Where a release was written on this machine, its address on the Hub ("" if it has none), and problems."""
+    """Where a release was written on this machine, its address on the Hub ("" if there is none), and problems."""
 
     folder: Path
     url: str
@@ -27,7 +27,7 @@ class Published(NamedTuple):
 def publish_dataset(store: str | Path, address: str, release: str) -> Published:
     """Write the repository of ``hf://datasets/OWNER/NAME`` below `FOLDER`, and upload it as a commit with a tag.
 
-    Without the package huggingface_hub, a token or a network it is only written, and a problem says how to upload it.
+    Without the package huggingface_hub, a token or a network it is only written, and a problem tells how to upload it.
     Raises `UsageError` for a wrong address or name, for a release that the Hub has already, and for tables with objects
     of a notebook or script.
     """
@@ -63,6 +63,6 @@ def _upload(repository: str, folder: Path, release: str) -> tuple[str, str]:
             raise UsageError(f"release {release} is published already and never changes; choose another name.")
         api.upload_folder(**known, folder_path=folder, commit_message=release, delete_patterns=["data/*"])
         api.create_tag(**known, tag=release)
-    except OSError as error:  # huggingface_hub's own errors, and those of the network, are such
+    except OSError as error:  # the base of huggingface_hub's own errors and of those of the network
         return "", reason(error)
     return f"https://huggingface.co/datasets/{repository}/tree/{release}", ""

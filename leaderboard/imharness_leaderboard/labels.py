@@ -1,4 +1,4 @@
-"""Where the labels of a scatter plot stand: beside their points, on nothing else, and on all points that matter."""
+"""Places the labels of a scatter plot beside their points, where they cover nothing; points that matter have one."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from imharness.reading.text import NO_MARKUP
 from imharness_leaderboard.picture import Style
 
 SIZE = 8.0
-"""Size of a label, points."""
+"""The font size of a label, points."""
 NEAR, FAR = (6.0, 12.0, 20.0), tuple(np.arange(30.0, 270.0, 13.0).tolist())
-"""Distances of a label from its point, px; all labels may stand near, those that must be there also far."""
+"""Distances of a label from its point, px; the far ones are only for labels that are needed."""
 _BESIDE = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 _BETWEEN = ((2, 1), (-2, 1), (2, -1), (-2, -1), (1, 2), (-1, 2), (1, -2), (-1, -2))
-"""Directions to look in; those between only far from a point."""
+"""Directions in which room is sought; those between the others only far from a point."""
 _SIDES = {-1: "right", 0: "center", 1: "left"}
 _HEIGHTS = {-1: "top", 0: "center", 1: "bottom"}
 
@@ -38,7 +38,7 @@ class Box(NamedTuple):
     high: float
 
     def shared(self, other: Box) -> float:
-        """Return the area that the two share, px²."""
+        """Return the area that two rectangles share, px²."""
         across = min(self.right, other.right) - max(self.left, other.left)
         up = min(self.high, other.high) - max(self.low, other.low)
         return across * up if across > 0 and up > 0 else 0.0
@@ -51,27 +51,31 @@ class _Place(NamedTuple):
     far: bool
 
     def joint(self, at: tuple[float, float]) -> list[Box]:
-        """Return what the line to a point at `at` covers, a little off the point; nothing for a place beside it."""
+        """Return the boxes that the line to a point at `at` covers, without its end there; none for a near place."""
         dx, dy = self.offset
         ends = [(at[0] + 0.4 * dx, at[1] + 0.4 * dy), (at[0] + dx, at[1] + dy)]
         return list(_along(ends)) if self.far else []
 
 
 def write_labels(
-    axes: Axes, style: Style, labels: Sequence[str], points: Sequence[tuple[float, float]], needed: Sequence[bool],
+    axes: Axes,
+    style: Style,
+    labels: Sequence[str],
+    points: Sequence[tuple[float, float]],
+    needed: Sequence[bool],
     line: Sequence[tuple[float, float]] = (),
-) -> None:  # fmt: skip
-    """Label points where there is room, those that are `needed` first and in any case.
+) -> None:
+    """Label points where there is room; labels that are `needed` come first and are always written.
 
-    A label overlaps no marker and no other label; where there is room it stays off `line`. All in data coordinates. A
-    label that stands apart from its point is joined to it.
+    A label overlaps no marker and no other label; where there is room it stays off `line`. `points` and `line` are in
+    data coordinates. A label that stands apart from its point is joined to it by a line.
     """
     figure = axes.get_figure()
     assert isinstance(figure, Figure)
     layout = figure.get_layout_engine()
     if layout is not None:
         layout.execute(figure)
-        figure.set_layout_engine("none")  # labels take no part in it, and the picture is drawn as it was measured
+        figure.set_layout_engine("none")  # the layout that was measured here must not change when the labels are there
     at = [(float(x), float(y)) for x, y in axes.transData.transform(points)]
     taken = [Box(x - 5, y - 5, x + 5, y + 5) for x, y in at]
     drawn = list(_along([(float(x), float(y)) for x, y in axes.transData.transform(line)])) if len(line) else []
@@ -85,10 +89,17 @@ def write_labels(
         drawn += place.joint(at[i])
         across, up = place.towards
         text = axes.annotate(
-            labels[i], points[i], (place.offset[0] * 0.72, place.offset[1] * 0.72), textcoords="offset points",
-            fontsize=SIZE, color=style.ink if needed[i] else style.dim, annotation_clip=False, ha=_SIDES[across],
-            va=_HEIGHTS[up], arrowprops=_joint(style) if place.far else None,
-        )  # fmt: skip
+            labels[i],
+            points[i],
+            (place.offset[0] * 0.72, place.offset[1] * 0.72),
+            textcoords="offset points",
+            fontsize=SIZE,
+            color=style.ink if needed[i] else style.dim,
+            annotation_clip=False,
+            ha=_SIDES[across],
+            va=_HEIGHTS[up],
+            arrowprops=_joint(style) if place.far else None,
+        )
         text.set_in_layout(False)
 
 
@@ -99,11 +110,17 @@ def _joint(style: Style) -> dict[str, object]:
 def _free(
     at: tuple[float, float], label: str, frame: Box, taken: Sequence[Box], line: Sequence[Box], *, must: bool
 ) -> _Place | None:
-    """Return a place for a label; for one that must be there the least bad, should none be free."""
+    """Return a free place for a label, or None; a label that must be there gets the least bad place if none is free."""
     width, height = _width(label), 14.0
     places = list(_places(at, width, height, (*NEAR, *FAR) if must else NEAR))
-    inside = [p for p in places if p.box.left >= frame.left and p.box.right <= frame.right
-              and p.box.low >= frame.low and p.box.high <= frame.high]  # fmt: skip
+    inside = [
+        p
+        for p in places
+        if p.box.left >= frame.left
+        and p.box.right <= frame.right
+        and p.box.low >= frame.low
+        and p.box.high <= frame.high
+    ]
     marked, lined, off = np.array(taken), np.array(line).reshape(-1, 4), None
     for place in inside:
         if _covers(place.box, marked):
@@ -117,7 +134,7 @@ def _free(
 
 
 def _covers(box: Box, others: npt.NDArray[np.float64]) -> bool:
-    """Say whether a box shares area with one of others, ``(n, 4)`` in the order of a `Box`."""
+    """Return whether a box overlaps any of `others`, ``(n, 4)`` in the order of a `Box`."""
     across = np.minimum(box.right, others[:, 2]) > np.maximum(box.left, others[:, 0])
     up = np.minimum(box.high, others[:, 3]) > np.maximum(box.low, others[:, 1])
     return bool((across & up).any())
@@ -144,6 +161,6 @@ def _along(line: Sequence[tuple[float, float]]) -> Iterator[Box]:
 
 @cache
 def _width(label: str) -> float:
-    """Return the width of a label in px, as wide as the widest usual font makes it."""
+    """Return the width of a label in px, in the widest of the usual fonts."""
     with mpl.rc_context(dict(NO_MARKUP)):
         return float(TextPath((0, 0), label, size=SIZE).get_extents().width) / 0.72 + 3

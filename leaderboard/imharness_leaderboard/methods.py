@@ -53,11 +53,11 @@ _STATISTICS = (
     ("Membership", roc, (), ("auc", "tpr_at_fpr", "balanced_accuracy")),
 )
 _MEANING = {
-    "EXACT_UP_TO": "most differences for which the exact distribution is used, without ties",
-    "PERMUTED_UP_TO": "most differences for which all permutations of signs are counted, with ties",
-    "ALPHA": "level of significance, after correction",
-    "RESAMPLES": "bootstrap resamples",
-    "FEWEST": "fewest clusters with an interval and a test",
+    "EXACT_UP_TO": "largest number of differences without ties for which the exact distribution is used",
+    "PERMUTED_UP_TO": "largest number of differences with ties for which all permutations of signs are counted",
+    "ALPHA": "level of significance after correction",
+    "RESAMPLES": "number of bootstrap resamples",
+    "FEWEST": "fewest clusters that give an interval and a test",
     "LEVEL": "coverage of intervals",
 }
 

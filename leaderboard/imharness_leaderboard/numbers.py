@@ -1,4 +1,4 @@
-"""Every number of the site as a file.
+"""Writes every number of the site to a file.
 
 Each table is written as CSV, JSON and Parquet, each comparison with the scores behind it, and all results as one JSON
 file with a schema.
@@ -61,7 +61,7 @@ def write_results(site: SiteFolder, boards: Sequence[Board], release: str) -> No
 def write_comparisons(site: SiteFolder, board: Board, compared: Sequence[Scores], pool: str) -> None:
     """Write what readers need to test for themselves: an index for each comparison, and a float32 file for each entry.
 
-    `pool` names the state of the leaderboard that the correction for multiple tests belongs to.
+    `pool` names the state of the leaderboard whose tests are corrected together.
     """
     for scores in compared:
         index = data_file(board, scores.comparison.id, "vectors.json")

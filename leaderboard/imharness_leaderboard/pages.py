@@ -61,9 +61,12 @@ class Built:
 
 
 def build_site(
-    address: str | Path, folder: Path, releases: Sequence[Release] = (), release: str = "",
+    address: str | Path,
+    folder: Path,
+    releases: Sequence[Release] = (),
+    release: str = "",
     secret: str | Path | None = None,
-) -> Built:  # fmt: skip
+) -> Built:
     """Write all pages; raises `StoreError` when the store has no tables that can be read.
 
     `releases` are the published ones, the oldest first. `release` is the name under which this state is published,
@@ -73,7 +76,7 @@ def build_site(
     boards, problems = current_boards(address)
     if not boards:
         raise StoreError("; ".join(problems) or f"store {address} has no tables; run `harness run --all` first")
-    with store.alone():  # tables and the scores behind them are of one making
+    with store.alone():  # so that tables and the scores behind them belong together
         boards = [board if board.stale else store.board(board.track) or board for board in boards]
         build = _Build(store, SiteFolder(folder), boards, problems, release, secret)
         build.write_all(releases)
@@ -84,9 +87,14 @@ class _Build:
     """One build of the site: what all its pages share, and how each is written."""
 
     def __init__(
-        self, store: Store, site: SiteFolder, boards: list[Board], problems: list[str], release: str,
+        self,
+        store: Store,
+        site: SiteFolder,
+        boards: list[Board],
+        problems: list[str],
+        release: str,
         secret: str | Path | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.site, self.problems, self.release = site, problems, release
         self.day = datetime.now(UTC).date().isoformat() if release else last_day(boards)
         self.scores = {board.track: scores_of(board, self._numbers(store, board)) for board in boards}
@@ -107,7 +115,7 @@ class _Build:
         try:
             return store.numbers(board)
         except DamagedError as error:
-            self.problems.append(f"{board.track}: readers cannot test for themselves: {error}")
+            self.problems.append(f"{board.track}: readers cannot run the tests themselves: {error}")
             return {}
 
     def _images(self, store: Store, board: Board) -> list[GalleryExample]:
@@ -136,9 +144,15 @@ class _Build:
             found.globals.update({name: getattr(module, name) for name in names})
         found.globals.update(published.NAMES)
         found.globals.update(
-            boards=self.boards, themes=list(THEMES), release=self.release, standing_word=standing_word,
-            standing_of=self._standing, link_of=self._link, shown_value=tables.shown, large=LARGE,
-        )  # fmt: skip
+            boards=self.boards,
+            themes=list(THEMES),
+            release=self.release,
+            standing_word=standing_word,
+            standing_of=self._standing,
+            link_of=self._link,
+            shown_value=tables.shown,
+            large=LARGE,
+        )
         return found
 
     def write_all(self, releases: Sequence[Release]) -> None:
@@ -158,8 +172,15 @@ class _Build:
 
     def _write_home(self) -> None:
         demo, line = data_line(self.boards)
-        self._page("index.html", "index.html", title="", here="index.html", demo=demo, data_line=line,
-                   cards=cards(self.boards, self.rankings))  # fmt: skip
+        self._page(
+            "index.html",
+            "index.html",
+            title="",
+            here="index.html",
+            demo=demo,
+            data_line=line,
+            cards=cards(self.boards, self.rankings),
+        )
         self.site.write("data/search.json", json_text(found_by_search(self.boards, list(self.views.values()))))
         self._page("submit.html", "submit.html", title="Submit")
         texts = [(board, bibtex(board, self.release)) for board in self.boards]
@@ -176,13 +197,31 @@ class _Build:
         studies = [table for table in board.tables if table.id not in above]
         plain = studies.pop(0) if studies and not views else None
         small = [table for table in studies if len(table.rows) <= LARGE]
-        self._page(here, "track.html", title=board.title, here=here, board=board, pictures=pictures, rankings=views,
-                   gallery=bool(gallery), plain=plain, studies=studies, small=small,
-                   published=self._write_published(board))  # fmt: skip
+        self._page(
+            here,
+            "track.html",
+            title=board.title,
+            here=here,
+            board=board,
+            pictures=pictures,
+            rankings=views,
+            gallery=bool(gallery),
+            plain=plain,
+            studies=studies,
+            small=small,
+            published=self._write_published(board),
+        )
         for table in board.tables:
             page, title = addresses.table_page(board, table), f"{table.title}, {board.title}"
-            self._page(page, "table.html", title=title, here=here, board=board, table=table,
-                       pictures=_pictures_of_table(pictures, board, table))  # fmt: skip
+            self._page(
+                page,
+                "table.html",
+                title=title,
+                here=here,
+                board=board,
+                table=table,
+                pictures=_pictures_of_table(pictures, board, table),
+            )
         if gallery:
             page, title = addresses.gallery_page(board), f"Gallery, {board.title}"
             self._page(page, "gallery.html", title=title, here=here, board=board, gallery=gallery)
@@ -194,8 +233,14 @@ class _Build:
         if view is None:
             return False
         self.site.write(addresses.data_file(board, "published", "json"), json_text(view.facts()))
-        self._page(addresses.published_page(board), "published.html", title=f"Published and ours, {board.title}",
-                   here=addresses.track_page(board), board=board, view=view)  # fmt: skip
+        self._page(
+            addresses.published_page(board),
+            "published.html",
+            title=f"Published and ours, {board.title}",
+            here=addresses.track_page(board),
+            board=board,
+            view=view,
+        )
         return True
 
     def _write_entry(self, view: EntryView) -> None:
@@ -204,15 +249,24 @@ class _Build:
         self.site.write(f"{citation.file}.bib", citation.bibtex)
         self.site.write(f"{citation.file}.cff", citation.cff)
         try_out = commands.try_out(view.kind, view.label, view.facts)
-        self._page(view.page, "entry.html", title=view.label, view=view, citation=citation, try_out=try_out,
-                   check=commands.check(view.facts))  # fmt: skip
+        self._page(
+            view.page,
+            "entry.html",
+            title=view.label,
+            view=view,
+            citation=citation,
+            try_out=try_out,
+            check=commands.check(view.facts),
+        )
 
     def _pictures(self, board: Board) -> list[Picture]:
         """Draw the pictures of a board in every theme, and return those that could be drawn."""
         compared = self.scores[board.track]
-        sources = [*(partial(chart_pictures, board, chart) for chart in board.charts),
-                   *(partial(ranking_pictures, board, own, compared) for own in board.rankings),
-                   *(partial(comparison_pictures, board, scores) for scores in compared)]  # fmt: skip
+        sources = [
+            *(partial(chart_pictures, board, chart) for chart in board.charts),
+            *(partial(ranking_pictures, board, own, compared) for own in board.rankings),
+            *(partial(comparison_pictures, board, scores) for scores in compared),
+        ]
         found: list[Picture] = []
         for source in sources:
             with self._apart(board):
@@ -270,7 +324,7 @@ class _Build:
         return standing_word(view.facts) if view is not None else ""
 
     def _link(self, label: str, kind: str = "") -> str:
-        """Return the address of an entry's page, or an empty string. Without a kind the first with the label counts."""
+        """Return the address of an entry's page, or an empty string; without a kind the label decides."""
         view = self.views.get((kind, label)) or self._by_label.get(label)
         return view.page if view is not None else ""
 
@@ -280,5 +334,8 @@ def _pictures_of_table(pictures: Sequence[Picture], board: Board, table: Table) 
     names = {addresses.slug(chart.id) for chart in board.charts if chart.table == table.id}
     own = f"{addresses.slug(table.id)}-"
     names |= {own + form for form in ("ranks", "spread", "worst", "trade")}
-    return [picture for picture in pictures
-            if (name := picture.name.rpartition("/")[2]) in names or name.startswith(f"{own}attacks")]  # fmt: skip
+    return [
+        picture
+        for picture in pictures
+        if (name := picture.name.rpartition("/")[2]) in names or name.startswith(f"{own}attacks")
+    ]

@@ -32,17 +32,24 @@ COLOURS = {
 }
 """Okabe and Ito's palette, which colour-blind readers can tell apart, darkened or lightened for contrast."""
 SETTINGS = {
-    "svg.fonttype": "none", "svg.hashsalt": "leaderboard", "font.family": "sans-serif", "font.size": 10,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.linewidth": 0.6, **NO_MARKUP,
-}  # fmt: skip
+    "svg.fonttype": "none",
+    "svg.hashsalt": "leaderboard",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.linewidth": 0.6,
+    **NO_MARKUP,
+}
 VERSION = 5
 """Version of the drawing. Raise it when pictures of the same numbers look different, so that they are drawn again."""
 WIDTH = 7.2
-"""Width of every picture, inches."""
+"""The width of every picture, inches."""
 KEPT = 200
-"""How many drawn pictures are kept in memory, tens of KB each: those of some boards, for the next build of a site."""
+"""The number of drawn pictures that are kept in memory for the next build of a site, tens of kB each."""
 _DRAWN: dict[tuple[object, ...], bytes] = {}
-"""Pictures by what they show; the one that was asked for last stands last."""
+"""Pictures by what they show; the most recently used one is last."""
 _LOCK = threading.Lock()
 
 
@@ -149,7 +156,7 @@ class Picture:
             axes.yaxis.label.set_color(style.ink)
             self.draw(axes, style)
             out = io.BytesIO()
-            # Saving a figure would draw it twice: once to lay it out, which the drawing of the canvas does anyway.
+            # Saving a figure would draw it twice: once to lay it out, although drawing the canvas does that anyway.
             canvas = FigureCanvasSVG(figure)
             canvas.print_svg(out, metadata={"Date": None, "Title": self.title})  # type: ignore[no-untyped-call]
         return out.getvalue()

@@ -15,7 +15,7 @@ from imharness.results.boards import Board
 
 @dataclass(frozen=True)
 class PublishedView:
-    """What the page of one track shows. `without` are tables of which no number of ours is the same quantity."""
+    """What the page of one track shows. `without` are the tables for which no number of ours is the same quantity."""
 
     compared: tuple[Comparison, ...]
     without: tuple[PublishedTable, ...]
@@ -33,20 +33,23 @@ class PublishedView:
 
     @property
     def answer(self) -> str:
-        """Say in one paragraph how far the board bears the papers out."""
+        """One paragraph on how far the board agrees with the papers."""
         series = [own for comparison in self.compared for own in comparison.series]
         same = [cell for own in series for cell in own.with_verdict(*TOLD)]
         every = [own.order for own in series if own.verdict == OTHER]
         others = [order.says for order in every if order.n >= FEWEST]
-        parts = [f"In the same setting {agreement(same, 'numbers ')}." if same
-                 else "No number was measured in the setting of the paper."]  # fmt: skip
+        parts = [
+            f"In the same setting {agreement(same, 'numbers ')}."
+            if same
+            else "No number was measured in the setting of the paper."
+        ]
         if others:
             alike, turned, open_ = (others.count(word) for word in ("same order", "reversed", "cannot tell"))
             parts.append(
                 f"Of {len(others)} quantities on other data with {FEWEST} entries or more, {alike} put them in the "
                 f"paper's order, {turned} in the reverse order, and {open_} cannot tell. Each order is tested at "
-                f"{100 * ALPHA:g} %: were all of them unrelated, about {ALPHA * len(others):.2g} would still be called "
-                "the same or reversed."
+                f"{100 * ALPHA:g} %: if all of them were unrelated, about {ALPHA * len(others):.2g} would still be "
+                "called the same or reversed."
             )
         few = len(every) - len(others)
         parts += [f"{few} {'more ' if others else ''}on other data have fewer entries, too few to tell."] if few else []
@@ -82,7 +85,7 @@ def tau(series: Series) -> str:
     order = series.order
     if order.tau is None:
         return order.reason
-    return f"{order.tau:.2f}" + (f" ({order.low:.2f} to {order.high:.2f})" if order.low is not None else "")
+    return f"{order.tau:z.2f}" + (f" ({order.low:z.2f} to {order.high:z.2f})" if order.low is not None else "")
 
 
 def printed(cell: Cell) -> str:
@@ -97,4 +100,4 @@ def interval(cell: Cell) -> str:
 
 
 NAMES = {"cited": cited, "counts": counts, "tau": tau, "printed": printed, "interval": interval}
-"""What the template calls."""
+"""The functions that the template calls."""

@@ -1,4 +1,4 @@
-"""Publishing a release: the site in a folder that a static host serves, and a snapshot of it that never changes."""
+"""Publishes a release: the site in a folder that a static host serves, and a snapshot of it that never changes."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def refuse_local(boards: Sequence[Board], address: str | Path) -> None:
         local = [entry.label for entry in board.entries if entry.id.startswith(f"{LOCAL}/")]
         if local:
             raise UsageError(
-                f"the tables of {board.track} have {', '.join(local)}: {LEFT_HERE}; "
-                f"`harness results rank --store {address}` makes them without."
+                f"the tables of {board.track} contain {', '.join(local)}: {LEFT_HERE}; "
+                f"`harness results rank --store {address}` makes them again without."
             )
 
 

@@ -26,12 +26,12 @@ from imharness_leaderboard.wording import brief, short
 
 Floats = npt.NDArray[np.float64]
 MOST = 40
-"""A heat map has at most this many columns."""
+"""The largest number of columns of a heat map."""
 
 
 @dataclass(frozen=True)
 class Heat:
-    """A matrix of means: `values` ``(rows, columns)``, NaN where there is none; `better` says which end is good."""
+    """A matrix of means: `values` ``(rows, columns)``, NaN where there is none; `better` is ``higher`` or ``lower``."""
 
     rows: Sequence[str]
     columns: Sequence[str]
@@ -55,9 +55,15 @@ def ranking_pictures(board: Board, ranking: Ranking, compared: Sequence[Scores])
     if scores is not None:
         order = [row.label for row in table.rows]
         for name, title, caption, heat in _heats(ranking, scores, order):
-            yield Picture(f"{base}-{name}", title, caption, digest([VERSION, scores.source, order, name]),
-                          partial(draw_heat, heat),
-                          (WIDTH, 1.6 + 0.27 * len(heat.rows)), _heat_data(heat))  # fmt: skip
+            yield Picture(
+                f"{base}-{name}",
+                title,
+                caption,
+                digest([VERSION, scores.source, order, name]),
+                partial(draw_heat, heat),
+                (WIDTH, 1.6 + 0.27 * len(heat.rows)),
+                _heat_data(heat),
+            )
 
 
 def _places(base: str, source: str, ranking: Ranking, table: Table) -> Picture:
@@ -66,16 +72,18 @@ def _places(base: str, source: str, ranking: Ranking, table: Table) -> Picture:
     found = [row.values["worst"] for row in rows]
     data: dict[str, Sequence[object]] = {
         table.entry: [row.label for row in rows],
-        "worst": [value.value for value in found], "low": [value.low for value in found],
-        "high": [value.high for value in found], "unaware": [row.number("unaware") for row in rows],
+        "worst": [value.value for value in found],
+        "low": [value.low for value in found],
+        "high": [value.high for value in found],
+        "unaware": [row.number("unaware") for row in rows],
         "aware": [row.number("aware") for row in rows],
-    }  # fmt: skip
+    }
     return Picture(
         f"{base}-worst",
         "Worst case of each entry",
-        "Dot and line: the worst attack counts for each unit, with the 95% interval. Hollow circle: mean over attacks "
-        "that do not know the defense. Cross: mean over attacks that know it. Grey: controls, and entries that cost "
-        "too much utility. Best on top.",
+        "Dot and line: mean over units under the worst attack on each, with its 95% interval. Hollow circle: mean over "
+        "attacks that do not know the defense. Cross: mean over attacks that know it. Grey: controls, and entries that "
+        "cost too much utility. The best entry is on top.",
         source,
         lambda axes, style: _draw_places(axes, style, ranking, rows, worst),
         (WIDTH, rows_high(len(rows))),
@@ -112,17 +120,21 @@ def _trade(base: str, source: str, ranking: Ranking, table: Table) -> Picture:
     front = [bool(own and own.front) for label, _, _ in found for own in [ranking.places.get(label)]]
     utility = column_named(table, "utility")
     data: dict[str, Sequence[object]] = {
-        table.entry: [label for label, _, _ in found], "utility": [x for _, x, _ in found],
-        "worst": [y for _, _, y in found], "front": [int(own) for own in front],
-    }  # fmt: skip
-    gate = "" if ranking.gate is None or utility is None else (
-        f" Shaded: {utility.label} more than {ranking.share:.0%} worse than that of {brief(ranking.undefended)}."
-    )  # fmt: skip
+        table.entry: [label for label, _, _ in found],
+        "utility": [x for _, x, _ in found],
+        "worst": [y for _, _, y in found],
+        "front": [int(own) for own in front],
+    }
+    gate = (
+        ""
+        if ranking.gate is None or utility is None
+        else (f" Shaded: {utility.label} more than {ranking.share:.0%} worse than that of {brief(ranking.undefended)}.")
+    )
     return Picture(
         f"{base}-trade",
         "Protection against utility",
-        "What the worst attack leaves, against what the entry costs where nobody attacks. The line joins the entries "
-        f"that no other beats in both; crosses are controls.{gate}",
+        "Protection under the worst attack, against utility where nobody attacks. The line joins the entries that no "
+        f"other entry beats in both; crosses are controls.{gate}",
         source,
         lambda axes, style: _draw_trade(axes, style, ranking, table, found, front),
         (WIDTH, HEIGHT),
@@ -131,9 +143,13 @@ def _trade(base: str, source: str, ranking: Ranking, table: Table) -> Picture:
 
 
 def _draw_trade(
-    axes: Axes, style: Style, ranking: Ranking, table: Table, found: Sequence[tuple[str, float, float]],
+    axes: Axes,
+    style: Style,
+    ranking: Ranking,
+    table: Table,
+    found: Sequence[tuple[str, float, float]],
     front: Sequence[bool],
-) -> None:  # fmt: skip
+) -> None:
     utility, worst = column_named(table, "utility"), column_named(table, "worst")
     line = sorted((x, y) for (_, x, y), ahead in zip(found, front, strict=True) if ahead)
     if line:
@@ -145,8 +161,13 @@ def _draw_trade(
     if ranking.gate is not None:
         ends = axes.get_xlim()
         lower = utility is not None and utility.better == "lower"
-        axes.axvspan(*((ranking.gate, ends[1]) if lower else (ends[0], ranking.gate)), color=style.line, alpha=0.55,
-                     linewidth=0, zorder=0)  # fmt: skip
+        axes.axvspan(
+            *((ranking.gate, ends[1]) if lower else (ends[0], ranking.gate)),
+            color=style.line,
+            alpha=0.55,
+            linewidth=0,
+            zorder=0,
+        )
         axes.set_xlim(min(ends[0], ranking.gate), max(ends[1], ranking.gate))
     axes.set_xlabel(axis_label(utility))
     axes.set_ylabel(axis_label(worst))
@@ -165,11 +186,11 @@ def _heats(ranking: Ranking, scores: Scores, order: Sequence[str]) -> Iterator[t
     if 1 < len(columns) <= MOST and len(entries) > 1:
         rows = [own.entries.index(label) for label in entries]
         values = _grouped(means[rows], attacks, columns)
-        heat = made([brief(e) for e in entries], _attack_names(columns), values)
+        heat = made([brief(e) for e in entries], _attack_names(ranking, columns), values)
         yield (
             "attacks",
             f"{own.measure} by attack",
-            "Mean over units and other settings, each attack by itself. The stronger the colour, the more it achieves.",
+            "Mean over units and other settings, for each attack. The stronger the colour, the more it achieves.",
             heat,
         )
     if ranking.undefended not in own.entries:
@@ -185,7 +206,7 @@ def _heats(ranking: Ranking, scores: Scores, order: Sequence[str]) -> Iterator[t
             yield (
                 f"attacks-by-{facet}",
                 f"{own.measure} of {brief(ranking.undefended)}, by attack and {facet}",
-                "What each attack achieves where nothing defends. The stronger the colour, the more.",
+                "What each attack achieves without a defense. The stronger the colour, the more it achieves.",
                 heat,
             )
 
@@ -194,9 +215,12 @@ def _attack(ranking: Ranking, facets: Mapping[str, str]) -> tuple[str, str]:
     return facets[ranking.attack], facets[ranking.attacker]
 
 
-def _attack_names(columns: Sequence[tuple[str, str]]) -> list[str]:
+def _attack_names(ranking: Ranking, columns: Sequence[tuple[str, str]]) -> list[str]:
     names = dict(zip([c[0] for c in columns], short([c[0] for c in columns]), strict=True))
-    return [f"{names[attack]}, {brief(attacker)}" for attack, attacker in columns]
+    return [
+        f"{names[attack]}, {'does not know it' if attacker == ranking.unaware else 'knows it'}"
+        for attack, attacker in columns
+    ]
 
 
 def _condition_means(scores: Scores) -> Floats:
@@ -221,13 +245,14 @@ def _grouped(means: Floats, keys: Sequence[tuple[str, str]], wanted: Sequence[tu
 
 
 def _heat_data(heat: Heat) -> Columns:
-    columns = {name: [None if np.isnan(v) else float(v) for v in heat.values[:, j]]
-               for j, name in enumerate(heat.columns)}  # fmt: skip
+    columns = {
+        name: [None if np.isnan(v) else float(v) for v in heat.values[:, j]] for j, name in enumerate(heat.columns)
+    }
     return {"": list(heat.rows), **columns}
 
 
 def draw_heat(heat: Heat, axes: Axes, style: Style) -> None:
-    """Draw a matrix, in the strongest colour at the bad end, with its numbers where there is room."""
+    """Draw a matrix with the strongest colour at the bad end, and with its numbers where there is room."""
     sign = -1 if heat.better == "higher" else 1
     known = sign * heat.values[~np.isnan(heat.values)]
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
@@ -249,5 +274,12 @@ def draw_heat(heat: Heat, axes: Axes, style: Style) -> None:
             axes.text(j + 0.5, i + 0.5, "–", ha="center", va="center", fontsize=7, color=style.dim)
         else:
             dark = share[i, j] > 0.6
-            axes.text(j + 0.5, i + 0.5, f"{value:.{min(heat.decimals, 2)}f}", ha="center", va="center", fontsize=7,
-                      color=style.paper if dark else style.ink)  # fmt: skip
+            axes.text(
+                j + 0.5,
+                i + 0.5,
+                f"{value:z.{min(heat.decimals, 2)}f}",
+                ha="center",
+                va="center",
+                fontsize=7,
+                color=style.paper if dark else style.ink,
+            )

@@ -28,11 +28,11 @@ from imharness_leaderboard.wording import brief
 from imharness_leaderboard.worst_case import setting_means, worst_case
 
 COLOURS = 6
-"""Attacks with a colour of their own; the others share one."""
+"""The number of attacks that have a colour of their own; the others share one."""
 DOT, SLOPE, STRIP, BAR = 150.0, 66.0, 100.0, 200.0
 """Widths of the drawings in a row, px."""
 BROKEN = 0.5
-"""An entry is called broken by an attack that leaves less than this share of what it seems to protect."""
+"""An attack breaks an entry if it leaves less than this share of what the entry seems to protect."""
 
 
 class Badge(NamedTuple):
@@ -44,7 +44,7 @@ class Badge(NamedTuple):
 
 
 class Share(NamedTuple):
-    """A piece of a strip: place and width, px, the number of its colour, and what hovering tells."""
+    """A piece of a strip: place and width in px, the number of its colour, and its tooltip."""
 
     x: float
     width: float
@@ -53,7 +53,7 @@ class Share(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """An attack's effect on an entry: whose, how much, and the length of the bar, px."""
+    """An attack's effect on an entry: the attack, the number as text, and the length of the bar in px."""
 
     name: str
     value: str
@@ -62,7 +62,7 @@ class Bar(NamedTuple):
 
 
 class Small(NamedTuple):
-    """One of several small drawings: its title, and each entry's name, place, px, and number."""
+    """One of several small drawings: its title, and each entry's name, place in px, and number as text."""
 
     title: str
     points: Sequence[tuple[str, float | None, str]]
@@ -78,7 +78,7 @@ class Picker(NamedTuple):
 
 @dataclass(frozen=True)
 class RankedRow:
-    """A row of the ranking and everything behind it. Numbers without a place in a drawing are None."""
+    """A row of the ranking and everything behind it. Places in drawings are in px, None where there is no number."""
 
     row: Row
     place: Place
@@ -93,7 +93,7 @@ class RankedRow:
     bars: Sequence[Bar]
     images: Sequence[GalleryExample]
     needed: int | None
-    """How many units, or clusters, would tell it from the first; None where these do, or where that is not known."""
+    """How many units, or clusters, would tell it from the first; None where the present ones do, or if not known."""
     entries: Sequence[Entry]
     command: str
     bibtex: str
@@ -103,9 +103,14 @@ class RankingView:
     """A ranking as its page shows it. `scores` are None where the store has no numbers behind it."""
 
     def __init__(
-        self, board: Board, ranking: Ranking, table: Table, scores: Scores | None,
-        gallery: Sequence[GalleryExample], release: str,
-    ) -> None:  # fmt: skip
+        self,
+        board: Board,
+        ranking: Ranking,
+        table: Table,
+        scores: Scores | None,
+        gallery: Sequence[GalleryExample],
+        release: str,
+    ) -> None:
         self.board, self.ranking, self.table, self.release = board, ranking, table, release
         self.scores, self.gallery = scores, gallery
         self.names = short_names([row.label for row in table.rows])
@@ -122,7 +127,7 @@ class RankingView:
 
     @cached_property
     def attacks(self) -> list[str]:
-        """The attacks, the one first that is the worst most often; the first `COLOURS` have a colour each."""
+        """The attacks, first the one that is the worst most often; the first `COLOURS` have a colour each."""
         total: dict[str, float] = {}
         for place in self.ranking.places.values():
             for name, share in place.broken_by.items():
@@ -136,12 +141,12 @@ class RankingView:
 
     @cached_property
     def scale(self) -> Scale:
-        """Where a protection stands in the drawing of a row."""
+        """The scale of protection in the drawing of a row."""
         return scale_of(ends(row.values.get("worst") for row in self.table.rows), 4, DOT - 4)
 
     @cached_property
     def rise(self) -> Scale:
-        """The height of a protection in the slope from unaware to aware."""
+        """The scale of the slope from attackers that do not know the entry to attackers that know it."""
         values = [row.values.get(key) for row in self.table.rows for key in ("unaware", "aware")]
         return scale_of((v.value for v in values if v is not None), 22, 4)
 
@@ -180,8 +185,17 @@ class RankingView:
         found = []
         known = self.facets.get(self.ranking.attacker, [])
         if self.ranking.unaware in known:
-            found.append(Picker("attacker", "Attacker", (("", "worst of all"), ("unaware", "unaware"),
-                                                         ("aware", "knows the defense"))))  # fmt: skip
+            found.append(
+                Picker(
+                    "attacker",
+                    "Attacker",
+                    (
+                        ("", "worst of all"),
+                        ("unaware", "does not know the defense"),
+                        ("aware", "knows the defense"),
+                    ),
+                )
+            )
         order = sorted(self.facets, key=lambda name: name != self.ranking.attack)
         for name in order:
             if name != self.ranking.attacker:
@@ -193,15 +207,22 @@ class RankingView:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """What the page's script needs beside the index."""
-        keys = ("over", "attack", "attacker", "unaware", "undefended", "winner")
+        keys = ("over", "attack", "attacker", "unaware", "undefended", "winner", "all_controls")
         places = {
             label: {"control": p.control, "passes": p.passes, "flagged": bool(p.flags)}
             for label, p in self.ranking.places.items()
         }
         facts = {key: getattr(self.ranking, key) for key in keys}
-        return {**facts, "places": places, "attacks": self.attacks, "names": self.names,
-                "attackNames": self.attack_names, "colours": COLOURS, "broken": BROKEN,
-                "measure": self.column("worst").label}  # fmt: skip
+        return {
+            **facts,
+            "places": places,
+            "attacks": self.attacks,
+            "names": self.names,
+            "attackNames": self.attack_names,
+            "colours": COLOURS,
+            "broken": BROKEN,
+            "measure": self.column("worst").label,
+        }
 
     def compared(self, *labels: str) -> str:
         """Return the address of the page that compares entries under attacks that know them; empty without scores."""
@@ -218,22 +239,27 @@ class RankingView:
             return "", []
         of = [c.facets[facet] for c in self.comparison.conditions]
         means = {
-            value: worst_case(self.comparison, self.scores.vectors, self.ranking,
-                              [c for c, known in enumerate(of) if known == value])
+            value: worst_case(
+                self.comparison, self.scores.vectors, self.ranking, [c for c, known in enumerate(of) if known == value]
+            )
             for value in self.facets[facet]
-        }  # fmt: skip
+        }
         scale = scale_of((float(n) for own in means.values() for n in own), 4, 136)
         place = {label: i for i, label in enumerate(self.comparison.entries)}
         labels = [row.label for row in self.table.rows if row.label in place]
         decimals = self.column("worst").decimals
         return facet, [
-            Small(brief(value), [
-                (self.names[label], scale(x), f"{x:.{decimals}f}") if np.isfinite(x := float(found[place[label]]))
-                else (self.names[label], None, "not measured")
-                for label in labels
-            ])
+            Small(
+                brief(value),
+                [
+                    (self.names[label], scale(x), f"{x:z.{decimals}f}")
+                    if np.isfinite(x := float(found[place[label]]))
+                    else (self.names[label], None, "not measured")
+                    for label in labels
+                ],
+            )
             for value, found in means.items()
-        ]  # fmt: skip
+        ]
 
     @cached_property
     def wins(self) -> Table | None:
@@ -243,10 +269,12 @@ class RankingView:
             return None
         order = {row.label: i for i, row in enumerate(self.table.rows)}
         last = len(order)
-        return found.model_copy(update={
-            "rows": tuple(sorted(found.rows, key=lambda row: order.get(row.label, last))),
-            "columns": tuple(sorted(found.columns, key=lambda column: order.get(column.label, last))),
-        })  # fmt: skip
+        return found.model_copy(
+            update={
+                "rows": tuple(sorted(found.rows, key=lambda row: order.get(row.label, last))),
+                "columns": tuple(sorted(found.columns, key=lambda column: order.get(column.label, last))),
+            }
+        )
 
     @cached_property
     def _means(self) -> dict[str, dict[tuple[str, bool], float]]:
@@ -270,16 +298,29 @@ class RankingView:
         parts = {e.label: e for e in self.board.entries}
         entries = [parts[part] for part in dict.fromkeys([row.label, *row.label.split(" + ")]) if part in parts]
         return RankedRow(
-            row, place, name_of(row.label),
-            _at(self.scale, worst.low if worst else None), _at(self.scale, worst.value if worst else None),
+            row,
+            place,
+            name_of(row.label),
+            _at(self.scale, worst.low if worst else None),
+            _at(self.scale, worst.value if worst else None),
             _at(self.scale, worst.high if worst else None),
-            _at(self.rise, row.number("unaware")), _at(self.rise, row.number("aware")),
-            self._strip(place), self._badges(row, place), self._bars(row.label),
-            [image for image in self.gallery if image.example.entry == row.label][:4], _needed(row, place), entries,
+            _at(self.rise, row.number("unaware")),
+            _at(self.rise, row.number("aware")),
+            self._strip(place),
+            self._badges(row, place),
+            self._bars(row.label),
+            [image for image in self.gallery if image.example.entry == row.label][:4],
+            _needed(row, place),
+            entries,
             compute_again(self.board, [(entry.kind, entry.label) for entry in entries]),
-            bibtex(self.board, self.release, row=row.label, author=", ".join(dict.fromkeys(e.author for e in entries
-                   if e.author)), version=", ".join(e.version for e in entries)),
-        )  # fmt: skip
+            bibtex(
+                self.board,
+                self.release,
+                row=row.label,
+                author=", ".join(dict.fromkeys(e.author for e in entries if e.author)),
+                version=", ".join(e.version for e in entries),
+            ),
+        )
 
     def _strip(self, place: Place) -> list[Share]:
         found, at = [], 0.0
@@ -288,7 +329,7 @@ class RankingView:
             if share:
                 colour = min(self.attacks.index(name), COLOURS)
                 found.append(
-                    Share(round(at, 1), round(share * STRIP, 1), colour, f"{brief(name)}: worst for {share:.0%}")
+                    Share(round(at, 1), round(share * STRIP, 1), colour, f"{brief(name)}: the worst for {share:.0%}")
                 )
                 at += share * STRIP
         return found
@@ -296,9 +337,9 @@ class RankingView:
     def _badges(self, row: Row, place: Place) -> list[Badge]:
         found = []
         if row.label == self.ranking.winner:
-            found.append(Badge("first", "winner", "The best among entries that pass, are complete and are no control"))
+            found.append(Badge("first", "winner", "The best entry that passes, is complete and is not a control"))
         if place.control:
-            found.append(Badge("control", "control", f"{place.control}: takes part, and is never the winner"))
+            found.append(Badge("control", "control", f"{place.control}: it is ranked, and never wins"))
         if attack := self.broken(row, place):
             why = f"The worst attack leaves less than {BROKEN:.0%} of what it seems to protect"
             found.append(Badge("broken", f"broken by {self.attack_names[attack]}", why))
@@ -312,8 +353,8 @@ class RankingView:
     def broken(self, row: Row, place: Place) -> str:
         """Return the attack that breaks an entry, or "".
 
-        It is broken where the worst attack leaves less than `BROKEN` of the difference to the undefended entry that
-        attacks show that do not know it, and where that difference is more than chance: their intervals are apart.
+        Attacks that do not know the entry show how much better than the undefended entry it seems. It is broken if the
+        worst attack leaves less than `BROKEN` of that, and if it is more than chance: the two intervals are apart.
         """
         plain = next((own for own in self.table.rows if own.label == self.ranking.undefended), None)
         if plain is None or place.control or not place.broken_by:
@@ -331,7 +372,7 @@ class RankingView:
         largest = max((abs(v) for own in self._means.values() for v in own.values()), default=0.0) or 1.0
         decimals = self.column("worst").decimals
         return [
-            Bar(brief(attack), f"{value:.{decimals}f}", round(BAR * abs(value) / largest, 1), aware)
+            Bar(brief(attack), f"{value:z.{decimals}f}", round(BAR * abs(value) / largest, 1), aware)
             for (attack, aware), value in self._means.get(label, {}).items()
         ]
 
@@ -350,7 +391,7 @@ def ranking_views(
 
 
 def row_text(value: Value | None, column: ColumnSpec) -> str:
-    """Return the ends of an interval as text, "" without one."""
+    """Return the ends of an interval as text, or "" where there is none."""
     if value is None or value.low is None or value.high is None:
         return ""
     return f"{shown(Value(value=value.low), column)}–{shown(Value(value=value.high), column)}"

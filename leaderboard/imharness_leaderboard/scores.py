@@ -50,7 +50,7 @@ class Scores:
 
     @cached_property
     def independent(self) -> npt.NDArray[np.float64]:
-        """What a test sees once, ``(entries, clusters)``: the mean of each cluster's units, NaN where there are none.
+        """The mean of each cluster, which a test counts once, ``(entries, clusters)``, NaN where an entry has no unit.
 
         Where the units are independent, they are `means` themselves.
         """
@@ -58,7 +58,7 @@ class Scores:
 
     @property
     def independent_unit(self) -> str:
-        """What tests see once is called so: "photograph", or "image" where images are independent."""
+        """The name of what tests count once, such as "photograph", or "image" where images are independent."""
         own = self.comparison
         return (own.cluster_unit or "source") if own.clusters else own.unit
 

@@ -1,4 +1,4 @@
-"""Flags entries of a public board that do significantly worse on a secret split of the same images."""
+"""Flags the entries of a public board that do significantly worse on a secret split of the same images."""
 
 from __future__ import annotations
 
@@ -23,20 +23,24 @@ Blocks = dict[tuple[tuple[str, str], ...], tuple[npt.NDArray[np.int64], npt.NDAr
 
 
 def against_secret(boards: Sequence[Board], scores: Mapping[str, list[Scores]], secret: str | Path) -> list[Board]:
-    """Return public boards with flags at the entries that do worse on the secret split in another store.
+    """Return public boards in which entries that do worse on the secret split of another store are flagged.
 
     Raises `UsageError` when the other store has no secret split of any of these tracks, or a board is of one itself.
     """
     store, others = Store(secret), {board.track: board for board in current_boards(secret)[0] if board.secret}
     if not others.keys() & {board.track for board in boards} or any(board.secret for board in boards):
-        raise UsageError(f"a store of public images is compared with one of a secret split of them, unlike {secret}.")
+        raise UsageError(
+            f"{secret} and the store of the site must hold a secret split and the public images it was made from."
+        )
     found = []
     for board in boards:
         other = others.get(board.track)
         if other is not None:
             known = {own.comparison.id: own for own in scores_of(other, store.numbers(other))}
-            pairs = [(ranking, _named(scores[board.track], ranking), known.get(ranking.comparison))
-                     for ranking in board.rankings]  # fmt: skip
+            pairs = [
+                (ranking, _named(scores[board.track], ranking), known.get(ranking.comparison))
+                for ranking in board.rankings
+            ]
             board = board.model_copy(update={"rankings": tuple(_flagged(*pair) for pair in pairs)})
         found.append(board)
     return found
@@ -47,21 +51,24 @@ def _named(scores: Sequence[Scores], ranking: Ranking) -> Scores | None:
 
 
 def _flagged(ranking: Ranking, public: Scores | None, secret: Scores | None) -> Ranking:
-    """Return a ranking whose entries are flagged where both boards disagree; flagged entries never win."""
+    """Return a ranking in which entries are flagged where the two boards disagree; flagged entries never win."""
     if public is None or secret is None:
         return ranking
     reasons = {
         label: f"better on public images than on a secret split of them, p = {p:.2g}"
-        for label, p in _tested(ranking, public, secret).items() if p < ALPHA
-    }  # fmt: skip
+        for label, p in _tested(ranking, public, secret).items()
+        if p < ALPHA
+    }
     marked = {
         label: place.model_copy(update={"flags": (*place.flags, reasons[label])}) if label in reasons else place
         for label, place in ranking.places.items()
     }
     changes: dict[str, object] = {"places": marked}
     if ranking.winner in reasons:
-        changes |= {"winner": "", "claim": f"There is no winner: {brief(ranking.winner)} stands first, but is "
-                    f"{reasons[ranking.winner]}."}  # fmt: skip
+        changes |= {
+            "winner": "",
+            "claim": f"There is no winner: {brief(ranking.winner)} is first, but is {reasons[ranking.winner]}.",
+        }
     return ranking.model_copy(update=changes)
 
 

@@ -7,7 +7,10 @@ from imharness.results.boards import Board
 from imharness.results.comparisons import Comparison
 from imharness.results.labels import id_of
 from imharness.results.tables import ColumnSpec, Table, Value, several
+from imharness.statistics.clusters import FEWEST
 from imharness_leaderboard.wording import brief, joined
+
+INTERVALS = "Simultaneous 95% intervals of the differences between all rows"
 
 
 def column_named(table: Table, key: str) -> ColumnSpec | None:
@@ -23,8 +26,8 @@ def table_named(board: Board, id: str) -> Table | None:
 def with_order(board: Board) -> Board:
     """Return the board with the rows and columns of its matrices in the order of its rankings and main tables.
 
-    A matrix is a table with `shading` that is not ranked itself. What stands in no ranked table follows by name; an
-    entry with other parameters follows the one of its name.
+    A matrix is a table with `shading` that is not ranked itself. Entries of no ranked table come last, sorted by name;
+    an entry with other parameters follows the entry of its name.
     """
     ranked_first = {ranking.table for ranking in board.rankings}
     tables = sorted((table for table in board.tables if table.ranked_by), key=lambda own: own.id not in ranked_first)
@@ -56,7 +59,7 @@ def facets_of(table: Table) -> dict[str, list[str]]:
 
 
 def marks_of(board: Board, table: Table) -> Marks:
-    """Return what is marked in a table."""
+    """Return the marks of a table: which numbers are best, and which are not significantly worse."""
     return Marks(table, board)
 
 
@@ -77,7 +80,7 @@ def shown(value: Value | None, column: ColumnSpec) -> str:
     """Return a number as text, or a dash where there is none."""
     if value is None or value.value is None:
         return "–"
-    return f"{value.value:.{column.decimals}f}"
+    return f"{value.value:z.{column.decimals}f}"
 
 
 def spread(value: Value | None, column: ColumnSpec) -> str:
@@ -86,7 +89,7 @@ def spread(value: Value | None, column: ColumnSpec) -> str:
         return ""
     parts = []
     if value.low is not None and value.high is not None:
-        parts.append(f"{value.low:.{column.decimals}f} – {value.high:.{column.decimals}f}")
+        parts.append(f"{value.low:z.{column.decimals}f} – {value.high:z.{column.decimals}f}")
     return ", ".join([*parts, count] if (count := column.count(value)) else parts)
 
 
@@ -110,7 +113,7 @@ def headline(board: Board) -> dict[str, str] | None:
         return None
     text = f"{column.label} {shown(value, column)}"
     if value.low is not None and value.high is not None:
-        text += f", 95% interval {value.low:.{column.decimals}f} to {value.high:.{column.decimals}f}"
+        text += f", 95% interval {value.low:z.{column.decimals}f} to {value.high:z.{column.decimals}f}"
     if count := column.count(value) if column.unit else "":
         text += f", {count}"
     behind = _behind(board, main).get(column.key)
@@ -119,21 +122,21 @@ def headline(board: Board) -> dict[str, str] | None:
     elif column.key in main.not_worse:
         marks = marks_of(board, main)
         rivals = _rivals(main, [other.label for other in main.rows[1:] if marks.of(other, column)])
-        text += f"; {'too few for a test' if marks.is_few(column) else rivals}"
+        text += f"; {'too few for an interval' if marks.is_few(column) else rivals}"
     return {"label": row.label, "entry": main.entry, "text": text + "."}
 
 
 def _rivals(table: Table, tied: list[str]) -> str:
     if not tied:
-        return f"significantly better than every other {table.entry}"
+        return f"told to be better than every other {table.entry}"
     more = [f"{len(tied) - 3} more"] if len(tied) > 3 else []
-    return f"{joined([*map(brief, tied[:3]), *more])} not significantly worse"
+    return f"{joined([*map(brief, tied[:3]), *more])} not told from it"
 
 
 def legend(board: Board, table: Table) -> list[str]:
     """Return how the marks of a table were found: a sentence for each kind of unit that was tested."""
     found = [_tested(comparison) for key, comparison in _behind(board, table).items() if key in table.not_worse]
-    return list(dict.fromkeys(found)) or ["Wilcoxon signed-rank test, Bonferroni-corrected over all pairs of rows."]
+    return list(dict.fromkeys(found)) or [f"{INTERVALS}."]
 
 
 def _behind(board: Board, table: Table) -> dict[str, Comparison]:
@@ -145,17 +148,12 @@ def _tested(comparison: Comparison) -> str:
     if comparison.clusters:
         over = f"{comparison.cluster_unit or 'source'}s, each with the mean over its {comparison.unit}s"
     few = _too_few(comparison)
-    return (
-        f"Wilcoxon signed-rank test over {over}; Bonferroni-corrected over all pairs of rows, alpha "
-        f"{comparison.alpha:g}{f': {few}' if few else ''}."
-    )
+    return f"{INTERVALS} over {over}{f': {few}' if few else ''}."
 
 
 def _too_few(comparison: Comparison) -> str:
-    """Return why no difference can be significant, however large; empty where one can be."""
+    """Return why no difference can be told, however large; empty where one can be."""
     sources = comparison.clusters or comparison.unit_sets
     what = (comparison.cluster_unit or "source") if comparison.clusters else comparison.unit
-    size, entries = len({name for names in sources for name in names}), len(comparison.entries)
-    if 0.5**size * entries * (entries - 1) < comparison.alpha:
-        return ""
-    return f"{several(size, what)} cannot tell {entries} rows apart"
+    size = len({name for names in sources for name in names})
+    return f"{several(size, what)} cannot tell rows apart" if size < FEWEST else ""

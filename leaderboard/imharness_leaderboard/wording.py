@@ -22,9 +22,9 @@ def breaking(label: str) -> Markup:
 
 
 def apart(label: str) -> tuple[str, list[str]]:
-    """Return a label without what stands in square brackets, and the parts of that, split at its commas.
+    """Return a label without its square brackets, and the parts of what they hold, split at its commas.
 
-    What stands behind the brackets stays, such as " within 1/255"; brackets within brackets belong to a part.
+    What follows the brackets stays, such as " within 1/255"; brackets within brackets belong to a part.
     """
     bare, parts, depth = "", list[str](), 0
     for sign in label:
@@ -41,7 +41,7 @@ def apart(label: str) -> tuple[str, list[str]]:
 
 
 def short(labels: Sequence[str]) -> list[str]:
-    """Return labels without their parameters, where that leaves them apart."""
+    """Return labels without their parameters, where they still differ."""
     bare = {label: apart(brief(label))[0] for label in labels}
     often = Counter(bare.values())
     return [bare[label] if often[bare[label]] == 1 else brief(label) for label in labels]

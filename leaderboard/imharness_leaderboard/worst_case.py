@@ -18,10 +18,10 @@ Floats = npt.NDArray[np.float64]
 def worst_case(
     comparison: Comparison, vectors: npt.NDArray[np.float32], ranking: Ranking, conditions: Sequence[int]
 ) -> Floats:
-    """Return the mean over units of each entry's score under the worst attack, ``(entries,)``, NaN without any.
+    """Return the mean over units of each entry's score under the worst attack, ``(entries,)``, NaN where it has none.
 
-    Of each unit the worst score over the facets ``ranking.over`` counts, then its mean over the other facets. `vectors`
-    ``(entries, total)``; `conditions`: positions of the settings that count.
+    For each unit, the worst score over the facets ``ranking.over`` is taken, then the mean over the other facets.
+    `vectors`: ``(entries, total)``. `conditions`: positions of the settings that count.
     """
     sets, names, _ = places(comparison)
     starts = comparison.starts()
@@ -46,7 +46,7 @@ def worst_case(
 
 
 def setting_means(comparison: Comparison, vectors: npt.NDArray[np.float32]) -> Floats:
-    """Return the mean over units in each setting, ``(entries, conditions)``, NaN without any."""
+    """Return the mean over units in each setting, ``(entries, conditions)``, NaN where an entry has none."""
     starts = comparison.starts()
     found = [_mean(vectors[:, a:b].astype(np.float64)) for a, b in pairwise(starts)]
     return np.stack(found, axis=1) if found else np.zeros((len(comparison.entries), 0))

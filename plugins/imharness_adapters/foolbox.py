@@ -15,17 +15,31 @@ import torch
 from imharness.images import Attack, ImageRng, Images, Paper, Perturb, Target, hookimpl
 from imharness_vision.libraries import InfoFrom, LibraryAttack, attack_infos
 
-LINF = ("LinfPGD", "LinfAdamPGD", "LinfBasicIterativeAttack", "LinfAdamBasicIterativeAttack",
-        "LinfMomentumIterativeFastGradientMethod", "LinfFastGradientAttack")  # fmt: skip
-L2 = ("L2PGD", "L2AdamPGD", "L2BasicIterativeAttack", "L2AdamBasicIterativeAttack",
-      "L2MomentumIterativeFastGradientMethod", "L2FastGradientAttack")  # fmt: skip
+LINF = (
+    "LinfPGD",
+    "LinfAdamPGD",
+    "LinfBasicIterativeAttack",
+    "LinfAdamBasicIterativeAttack",
+    "LinfMomentumIterativeFastGradientMethod",
+    "LinfFastGradientAttack",
+)
+L2 = (
+    "L2PGD",
+    "L2AdamPGD",
+    "L2BasicIterativeAttack",
+    "L2AdamBasicIterativeAttack",
+    "L2MomentumIterativeFastGradientMethod",
+    "L2FastGradientAttack",
+)
 INFOS = attack_infos(
     "harness/foolbox",
     Paper(
         title="Foolbox Native: Fast adversarial attacks to benchmark the robustness of machine learning models",
-        authors="Rauber, Zimmermann, Bethge & Brendel", year=2020, url="https://doi.org/10.21105/joss.02607",
+        authors="Rauber, Zimmermann, Bethge & Brendel",
+        year=2020,
+        url="https://doi.org/10.21105/joss.02607",
     ),
-)  # fmt: skip
+)
 
 
 class Foolbox(LibraryAttack):

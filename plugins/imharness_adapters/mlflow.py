@@ -1,4 +1,4 @@
-"""Tables of a run in MLflow: a run for each board, and below it one for each entry of its main table."""
+"""Writes the tables of a run to MLflow: a run for each board, and below it one for each entry of its main table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from imharness.tables import Row
 from imharness.tracks import Board, hookimpl
 
 LONGEST = 250
-"""Characters of a name in MLflow."""
+"""The largest number of characters of a name in MLflow."""
 FACTS = ("track", "profile", "seed", "limit", "run_configuration")
 
 
@@ -22,7 +22,7 @@ def listeners() -> dict[str, Callable[[str], object]]:
 
 
 def open_listener(address: str) -> Listener:
-    """Return what sends tables to a tracking URI, MLflow's own default without one.
+    """Return the listener that sends tables to a tracking URI, by default MLflow's own.
 
     Raises `Unavailable` without MLflow.
     """
@@ -60,7 +60,7 @@ class Listener:
 
     def _run(
         self, experiment: str, board: Board, name: str, metrics: Mapping[str, float], tags: Mapping[str, str]
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Write one run whole, and return its id."""
         from mlflow.entities import Metric, Param, RunTag
 

@@ -1,4 +1,4 @@
-"""Numbers of ranked tables as scalars of TensorBoard, at the time when they were computed, and what each board says."""
+"""Writes the numbers of ranked tables as TensorBoard scalars, at the time of the run, and the claims of each board."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def listeners() -> dict[str, Callable[[str], object]]:
 
 
 def open_listener(address: str) -> Listener:
-    """Return what writes event files into a folder.
+    """Return the listener that writes event files into a folder.
 
     Raises `UsageError` without a folder, and `Unavailable` without TensorBoard.
     """
@@ -60,6 +60,8 @@ def _scalars(board: Board) -> dict[str, float]:
     tables = [table for table in board.tables if table.ranked_by]
     found = {
         f"{table.id}/{column.key}/{row.label}": row.values.get(column.key)
-        for table in tables for column in table.columns for row in table.rows
-    }  # fmt: skip
+        for table in tables
+        for column in table.columns
+        for row in table.rows
+    }
     return {tag: value.value for tag, value in found.items() if value is not None and value.value is not None}

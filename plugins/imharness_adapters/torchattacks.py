@@ -23,21 +23,23 @@ CALLS = {
     "FGSM": 1, "BIM": 1, "RFGSM": 1, "FFGSM": 1, "PGD": 1, "EOTPGD": 2, "MIFGSM": 1, "NIFGSM": 1, "SINIFGSM": 5,
     "VMIFGSM": 6, "VNIFGSM": 6, "UPGD": 1, "PGDL2": 1,
 }  # fmt: skip
-"""Class of the library -> scores of an image in each step."""
+"""Class of the library -> number of scores of an image in each step."""
 L2 = ("PGDL2",)
 LONGER = {"FFGSM": 5.0}
 """One step from a random start must lead across the ball: 1.25 radii at the default step, as in the library."""
 INFOS = attack_infos(
     "harness/torchattacks",
     Paper(
-        title="Torchattacks: A PyTorch Repository for Adversarial Attacks", authors="Kim", year=2020,
+        title="Torchattacks: A PyTorch Repository for Adversarial Attacks",
+        authors="Kim",
+        year=2020,
         url="https://arxiv.org/abs/2010.01950",
     ),
-)  # fmt: skip
+)
 
 
 class TwoLogits(nn.Module):
-    """What is attacked as a classifier of images ``(N, 3, H, W)``: logits ``(N, 2)`` of "low score" and "high score".
+    """A metric as a classifier of images ``(N, 3, H, W)``: logits ``(N, 2)`` of "low score" and "high score".
 
     With the score s, in units of its range from -1/2 to 1/2, the logits are -s and s. The cross-entropy of class 0 is
     log(1 + exp(2 s)), which grows with the score alone, and its gradient is the score's times a number in (1/4, 3/4)
@@ -56,7 +58,7 @@ class TwoLogits(nn.Module):
 
 
 class OwnStreams(TorchFunctionMode):
-    """What the library draws for a batch of images comes from the stream of each image, not from torch's global one."""
+    """Takes the library's random draws for a batch from the stream of each image, not from torch's global state."""
 
     def __init__(self, rng: ImageRng) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Tables of a run in Weights & Biases: a run for each board, with each table and who won.
+"""Writes the tables of a run to Weights & Biases: a run for each board, with each table and the winner.
 
-Whether anything leaves this machine is decided by W&B's own settings: ``WANDB_MODE=offline`` writes a local folder.
+W&B's own settings decide whether anything leaves this machine: ``WANDB_MODE=offline`` writes a local folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def listeners() -> dict[str, Callable[[str], object]]:
 
 
 def open_listener(address: str) -> Listener:
-    """Return what sends tables to a project, or an ``entity/project``.
+    """Return the listener that sends tables to a project, or an ``entity/project``.
 
     Raises `UsageError` without one, and `Unavailable` without wandb.
     """

@@ -1,4 +1,4 @@
-"""People judge images: a local page, an SQLite file, votes that count."""
+"""People judge images on a local page; an SQLite file keeps their votes."""
 
 CUTOFF = 0.8
-"""Share of decoys that a person must answer right for their votes to count, where nothing else is asked for."""
+"""The share of decoys that a person must answer right for their votes to count, by default."""

@@ -29,7 +29,7 @@ from imharness_annotation.book import Book
 
 LONGEST_NAME = 60
 BODY = 16 << 10
-"""Bytes of a form; the longest has a name, a token, a number and an answer."""
+"""The most bytes of a form; the longest form has a name, a token, a number and an answer."""
 FIELDS = 10
 FORM = "application/x-www-form-urlencoded"
 ITEM = re.compile(r"[0-9]{1,18}")

@@ -206,10 +206,13 @@ class Book:
         items = {
             number: Item(
                 _originals(self._read(facts, dict)) if once else frozenset(),
-                truth, bool(decoy), tuple(self._read(choices, list)), bool(has_left),
+                truth,
+                bool(decoy),
+                tuple(self._read(choices, list)),
+                bool(has_left),
             )
             for number, facts, truth, decoy, choices, has_left in rows
-        }  # fmt: skip
+        }
         return Turns(items, needed, cutoff, votes)
 
     def vote(self, item: int, annotator: str, answer: str) -> None:

@@ -18,16 +18,20 @@ if TYPE_CHECKING:
     from imharness_annotation.sources import Rebuilt
 
 FILE = click.option(
-    "--file", type=click.Path(path_type=Path), default="annotations.sqlite", show_default=True, metavar="FILE",
+    "--file",
+    type=click.Path(path_type=Path),
+    default="annotations.sqlite",
+    show_default=True,
+    metavar="FILE",
     help="Where questions and votes are kept.",
-)  # fmt: skip
+)
 RECONSTRUCTION, IQA = "harness/reconstruction", "harness/iqa"
 VOTES = {"class": 5, "pair": 5, "better": 10}
 LOOPBACK = "127.0.0.1"
 KEPT_S = 75
-"""How long a connection is kept while its person thinks; a shorter time cuts off answers that are on their way."""
+"""The time for which a connection is kept while a person thinks, s; a shorter one cuts off answers on their way."""
 SERVER = ("starlette", "uvicorn", "itsdangerous")
-"""Modules of the extra `annotate`."""
+"""The modules of the extra `annotate`."""
 
 
 @click.group(cls=Group, invoke_without_command=True)
@@ -35,7 +39,11 @@ SERVER = ("starlette", "uvicorn", "itsdangerous")
 @FILE
 @store_option()
 @click.option(
-    "--attack", "attacks", multiple=True, metavar="NAME", help="Only images of this attack; may be given several times."
+    "--attack",
+    "attacks",
+    multiple=True,
+    metavar="NAME",
+    help="Use only images of this attack; may be given several times.",
 )
 @click.option(
     "--defense",
@@ -87,7 +95,7 @@ def annotate(
     port: int,
     assets: Path | None,
 ) -> None:
-    """Serve a page on which people judge images of a run; without --kind, go on with what FILE asks.
+    """Serve a page on which people judge images of a run; without --kind, continue with the questions in FILE.
 
     class: what does a reconstruction show? pair: does it show the original? better: which defended image is better?
     """
@@ -111,13 +119,17 @@ def annotate(
     import uvicorn
 
     if host != LOOPBACK:
-        console.warn(f"serving {host}: whoever reaches this machine can vote; there are no passwords.")
+        console.warn(f"serving {host}: anybody who can reach this machine can vote; there are no passwords.")
     console.say(f"judge at http://{host}:{port}/ and stop with Ctrl-C; every answer is kept in {file}")
     hosts = [LOOPBACK, "localhost"] if host == LOOPBACK else ["*"]
     uvicorn.run(
-        application(book, hosts), host=host, port=port, log_level="warning", server_header=False,
+        application(book, hosts),
+        host=host,
+        port=port,
+        log_level="warning",
+        server_header=False,
         timeout_keep_alive=KEPT_S,
-    )  # fmt: skip
+    )
 
 
 @annotate.command()
@@ -139,7 +151,7 @@ def export(file: Path, csv_file: Path) -> None:
 @FILE
 @json_option()
 def report(file: Path, as_json: bool) -> None:
-    """Print majorities, agreement, decoys; for `better`, the ranking by Bradley and Terry."""
+    """Print majorities, agreement and decoys; for `better`, the Bradley-Terry ranking."""
     from imharness.commands import console
     from imharness.stats import NotTestable
     from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking
@@ -148,10 +160,15 @@ def report(file: Path, as_json: bool) -> None:
     every, votes, planned = book.votes(), book.counted(), book.planned
     decoys, out = decoy_accuracy(every), book.left_out()
     facts: dict[str, object] = {
-        "kind": book.about("kind"), "votes": len(every), "votes_counted": len(votes), "votes_planned": planned,
-        "needed_to_count": book.demand, "people": len(decoys), "people_left_out": len(out),
+        "kind": book.about("kind"),
+        "votes": len(every),
+        "votes_counted": len(votes),
+        "votes_planned": planned,
+        "needed_to_count": book.demand,
+        "people": len(decoys),
+        "people_left_out": len(out),
         "people_without_decoys": sum(not shown for _, shown in decoys.values()),
-    }  # fmt: skip
+    }
     better = facts["kind"] == "better"
     for name, recognised in (("fleiss_kappa", False), *(() if better else (("recognised_kappa", True),))):
         try:
@@ -208,7 +225,7 @@ def import_votes(file: Path, store: str, site: Path) -> None:
     rows = {name: [v.facts[name] for v in verdicts] for name in ("dataset", "attack", "model", "defense", "name")}
     add_external(store, RECONSTRUCTION, {**rows, "recognised": [float(v.recognised) for v in verdicts]}, file.stem)
     build_site(store, site)
-    console.say(f"{len(verdicts)} majorities stand in the tables: {site / 'reconstruction.html'}")
+    console.say(f"{len(verdicts)} majorities are in the tables: {site / 'reconstruction.html'}")
     console.say(f"for votes to count: {book.demand}; {out} people are left out.")
 
 

@@ -1,4 +1,4 @@
-"""What follows from the votes: majorities, Fleiss' kappa, decoys, and a Bradley-Terry ranking."""
+"""Evaluates the votes: majorities, Fleiss' kappa, decoys, and a Bradley-Terry ranking."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from imharness_annotation.book import Vote
 
 FACTS = ("dataset", "attack", "model", "defense", "metric", "strength", "name", "shown", "left", "right")
 IMAGE = ("dataset", "attack", "metric", "strength", "name")
-"""What tells the images of a choice between defenses apart."""
+"""The facts that identify the images of a choice between defenses."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Verdict:
 
 
 def majorities(votes: Sequence[Vote], planned: int) -> list[Verdict]:
-    """Return one verdict per question that has a right answer, is no decoy, and has the planned votes or more."""
+    """Return a verdict per question that has a right answer, is not a decoy, and has at least the planned votes."""
     groups: dict[str, list[Vote]] = defaultdict(list)
     for vote in votes:
         if vote.truth and not vote.decoy:
@@ -43,8 +43,8 @@ def majorities(votes: Sequence[Vote], planned: int) -> list[Verdict]:
 def fleiss_kappa(votes: Sequence[Vote], *, recognised: bool = False) -> tuple[float, int, int]:
     """Return Fleiss' kappa, the number of questions and the votes per question.
 
-    `recognised`: of right or wrong, which is what a verdict says, and not of the answers themselves; two people who
-    both fail to recognise an image need not agree on what it shows. Only the questions with the most frequent number of
+    `recognised`: take kappa of right or wrong, as verdicts do, instead of the answers themselves; two people who both
+    fail to recognise an image need not agree on what it shows. Only the questions with the most frequent number of
     votes count, and only with two votes or more. Raises `NotTestable` when there are none, or when all votes are one
     answer.
     """
@@ -67,7 +67,7 @@ def fleiss_kappa(votes: Sequence[Vote], *, recognised: bool = False) -> tuple[fl
 
 
 def decoy_accuracy(votes: Sequence[Vote]) -> dict[str, tuple[int, int]]:
-    """Return per annotator (right answers to decoys, decoys answered)."""
+    """Return for each annotator the number of right answers to decoys and of decoys answered."""
     found: dict[str, tuple[int, int]] = {}
     for vote in votes:
         right, total = found.get(vote.annotator, (0, 0))

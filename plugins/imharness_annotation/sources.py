@@ -19,9 +19,9 @@ SAME, DIFFERENT = "same", "different"
 LEFT, RIGHT = "left", "right"
 CHOICES = 20
 DECOYS = 10
-"""One decoy for so many questions."""
+"""The number of questions for each decoy."""
 FEWEST = 2
-"""Decoys of each truth that there are at least."""
+"""The least number of decoys of each truth."""
 
 Rebuilt = tuple[Mapping[str, str], np.ndarray, ImageSet]
 """Labels of data set, attack, model and defense; reconstructions uint8 ``(N, 3, H, W)``; the data set, whose first N

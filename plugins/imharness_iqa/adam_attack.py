@@ -1,4 +1,4 @@
-"""What the attacks that run Adam on the pixels share; they differ in what they minimise."""
+"""The base of the attacks that run Adam on the pixels; they differ in the loss that they minimise."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ STRENGTHS = {
     "medium": {"learning_rate": 0.4 / 255},
     "strong": {"learning_rate": 0.8 / 255},
 }
-"""Ten steps at these rates reach an L-infinity distance of about 2, 4 and 8 /255."""
+"""Strengths: ten steps at these learning rates reach an L-infinity distance of about 2/255, 4/255 and 8/255."""
 
 
 Loss = Callable[[Images, Target], Callable[[Images], torch.Tensor]]
@@ -22,9 +22,9 @@ class AdamAttack(Attack):
     """Adam on the pixels of a batch, element by element, so that no image depends on another."""
 
     learning_rate: float = Field(
-        default=0.005, gt=0, le=1, description="Step size of Adam, in units of the pixel range."
+        default=0.005, gt=0, le=1, description="Adam's step size, in units of the pixel range."
     )
-    iterations: int = Field(default=10, ge=1, le=10_000, description="Steps.")
+    iterations: int = Field(default=10, ge=1, le=10_000, description="Number of steps.")
 
     def budget(self) -> Budget:
         """Return one score for each step; the distance is not bounded."""

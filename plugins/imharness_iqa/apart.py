@@ -1,4 +1,4 @@
-"""What is fitted or chosen is fitted and chosen on photographs that are not tested."""
+"""Keeps the photographs on which something is fitted or chosen apart from those that are tested."""
 
 from collections.abc import Iterable
 from typing import get_args
@@ -8,13 +8,13 @@ from imharness.errors import UsageError
 
 
 def photographs_of(images: ImageSet) -> list[str]:
-    """Return the photograph that each image is made of: as the data set says, else the image itself."""
+    """Return the photograph that each image was made from: as the data set states, or else the image itself."""
     found = images.columns.get("photograph", images.columns.get("reference", images.names))
     return [str(name) for name in found]
 
 
 def apart(images: ImageSet, tested: Iterable[ImageSet], option: str) -> ImageSet:
-    """Return the images of photographs that no tested image is made of.
+    """Return the images whose photographs no tested image was made from.
 
     Raises `UsageError` when none is left; it names the `option` that chooses the images.
     """
@@ -26,7 +26,7 @@ def apart(images: ImageSet, tested: Iterable[ImageSet], option: str) -> ImageSet
 
 
 def training_split(dataset: ImageDataset) -> ImageDataset:
-    """Return the split "train" of a data set that has one, else the data set as it is."""
+    """Return the split "train" of a data set that has one, or else the data set as it is."""
     split = type(dataset).model_fields.get("split")
     has_one = split is not None and "train" in get_args(split.annotation)
     return dataset.with_parameters(split="train") if has_one else dataset

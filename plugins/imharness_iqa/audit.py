@@ -1,11 +1,11 @@
-"""Are the gradients of a defense honest? Attacks that must not lose to each other are compared image by image.
+"""Audits the gradients of defenses: attacks of which one must not do better than another are compared by image.
 
 After Athalye, Carlini & Wagner, "Obfuscated Gradients Give a False Sense of Security" (ICML 2018), section 3.1, and
-Carlini et al., "On Evaluating Adversarial Robustness" (2019), section 5. A white-box attack through the defense is held
-against what must not be better: half its steps, queries alone, images made without the defense, and the gradient of the
-identity in the place of the defense's own. Without a bound, an attack that goes on from there must gain at least what
-pasting another image of the set would gain. Where the defense is random, twice the draws must not do better. Scores
-beyond the metric's bounds count as the bound. A query is one draw of a random defense.
+Carlini et al., "On Evaluating Adversarial Robustness" (2019), section 5. A white-box attack through the defense is
+compared with attacks that must not do better: one with half its steps, one by queries alone, one made without the
+defense, and one with the gradient of the identity instead of the defense's own. An attack that goes on from there
+without a bound must gain at least as much as pasting another image of the set. If the defense is random, twice the
+draws must not do better. Scores beyond the metric's bounds count as the bound. A query is one draw of a random defense.
 """
 
 import numpy as np
@@ -29,16 +29,16 @@ from imharness_iqa.steps import (
 )
 
 SEARCH, IDENTITY = "search", "identity"
-"""Roles of the black-box attack, and of the purification that does nothing."""
+"""The roles of the black-box attack and of the purification that does nothing."""
 MARGIN = 0.02
-"""A smaller difference of gains does not count; a share of the metric's range."""
+"""The smallest difference of gains that counts, as a share of the metric's range."""
 PARTS = ("floor", "gain")
 UNBOUNDED = "unbounded radius"
 
 
 @step(version="1", shared=True)
 def unaware(context: StepContext) -> StepResult:
-    """Keep the images that an attack on the metric alone makes: the audits of all defenses are shown them."""
+    """Keep the images of an attack on the metric alone, which the audits of all defenses use."""
     images, attack = _audited(context), _longer(context)
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -52,7 +52,7 @@ def unaware(context: StepContext) -> StepResult:
 
 @step(version="3", shared=True)
 def audit(context: StepContext) -> StepResult:
-    """Return by check and image what an attack gains, a share of the metric's range, and the floor for it."""
+    """Return for each check and image an attack's gain and the floor for it, as shares of the metric's range."""
     images, many, samples = _audited(context), _longer(context), int(context.options["samples"])
     few, search, metric = (context.component(role) for role in ("attack", SEARCH, "metric"))
     transferred = stored_images(images, context.need("unaware"))
@@ -94,7 +94,7 @@ def audit(context: StepContext) -> StepResult:
 
     found = context.map(images, measure)
     floor = found[f"{UNBOUNDED}/{PARTS[0]}"]
-    floor[:] = floor.max() - floor  # an attack without a radius reaches at least the highest clean score
+    floor[:] = floor.max() - floor  # an attack without a radius must reach at least the highest clean score
     checks = list(dict.fromkeys(name.partition("/")[0] for name in found))
     facts = {
         "name": list(images.names) * len(checks),
@@ -108,7 +108,7 @@ def audit(context: StepContext) -> StepResult:
 
 
 def _audited(context: StepContext) -> ImageSet:
-    """Return the images of an audit: equally many of each photograph."""
+    """Return the images of an audit, equally many of each photograph."""
     images = context.images()
     return images.at(spread_over(photographs_of(images), images.names, int(context.options["images"])))
 
@@ -120,15 +120,17 @@ def _longer(context: StepContext) -> BaseAttack:
 
 
 def flags(query: Query) -> dict[str, tuple[str, ...]]:
-    """Return the checks that a defense fails, by its label; their numbers are upper bounds of its robustness.
+    """Return the checks that each defense fails, by its label; its numbers are upper bounds of its robustness.
 
-    A check fails when its attack gains less than the floor: by more than `MARGIN` in the mean over photographs, and by
-    the signed-rank test over them at `ALPHA`, which needs at least `FEWEST` of them.
+    A check fails when its attack gains less than the floor: by more than `MARGIN` on average over photographs, and
+    significantly so by the signed-rank test over photographs at `ALPHA`, which needs at least `FEWEST` of them.
     """
     if "audit" not in query.steps:
         return {}
-    rows = query('SELECT defense, "check", dataset || photograph AS photograph, avg(floor - gain) AS lost FROM audit '
-                 "GROUP BY ALL ORDER BY ALL")  # fmt: skip
+    rows = query(
+        'SELECT defense, "check", dataset || photograph AS photograph, avg(floor - gain) AS lost FROM audit '
+        "GROUP BY ALL ORDER BY ALL"
+    )
     found: dict[str, tuple[str, ...]] = {}
     for label, check in dict.fromkeys(zip(rows["defense"], rows["check"], strict=True)):
         lost = rows["lost"][(rows["defense"] == label) & (rows["check"] == check)]

@@ -1,9 +1,9 @@
-"""Auto-PGD: projected gradient steps that halve their size where they stop to help.
+"""Auto-PGD: projected gradient steps whose size is halved where they stop helping.
 
 Croce & Hein, "Reliable Evaluation of Adversarial Robustness with an Ensemble of Diverse Parameter-Free Attacks" (ICML
 2020), algorithm 1 and section 3, with momentum 0.75. At a checkpoint w_j the step of an image is halved and its search
 starts again from the best point, if fewer than 75 % of the steps since the last checkpoint raised the loss, or if
-neither the step nor the best value changed. This is decided for every image by itself.
+neither the step nor the best value changed. This is decided for each image separately.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ MOMENTUM, RISING = 0.75, 0.75
 
 
 def checkpoints(steps: int) -> list[int]:
-    """Return the steps after which step sizes are reconsidered: the first at 0.22 of all, the next ever closer."""
+    """Return the steps after which step sizes are reconsidered: first at 0.22 of all, then at shrinking gaps."""
     places, previous, place = [], 0.0, 0.22
     while place <= 1:
         places.append(-(-round(1e6 * place * steps) // 1_000_000))
@@ -30,10 +30,10 @@ def auto_pgd(
     """Return images ``(N, 3, H, W)`` in [0, 1], within `radius` of the given ones (L-infinity), with a high loss.
 
     Args:
-        loss: images -> ``(N,)``, differentiable; it is asked for `steps` + 1 times.
-        radius: of the ball.
-        steps: gradient steps.
-        first_step: size of the first ones, in radii.
+        loss: images -> ``(N,)``, differentiable; it is called `steps` + 1 times.
+        radius: radius of the ball.
+        steps: number of gradient steps.
+        first_step: size of the first step, in radii.
     """
     low, high = (images - radius).clamp(min=0), (images + radius).clamp(max=1)
     shape = (-1, 1, 1, 1)

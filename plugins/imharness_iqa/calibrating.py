@@ -1,4 +1,4 @@
-"""The step that finds strengths in a run: how far an attack must go on a metric for which nobody has measured it."""
+"""The step that calibrates strengths within a run, for attacks and metrics without a preset."""
 
 from collections.abc import Callable
 
@@ -18,8 +18,8 @@ from imharness_iqa.steps import built, distances_of, names_of, target_of
 def calibrate(context: StepContext) -> StepResult:
     """Find the parameter values at which an attack reaches its targets, one row for each strength.
 
-    Guardians of Image Quality, appendix A.3.4, on photographs that no tested image is made of. `value`: of the
-    parameter `field`; an integer field gets whole numbers. `reached`: whether the target lies between measured
+    Guardians of Image Quality, appendix A.3.4, on photographs that no tested image was made from. `value`: value of
+    the parameter `field`; an integer field gets whole numbers. `reached`: whether the target lies between measured
     distortions. The array `tried` ``(n, 2)`` holds each value that was tried with its mean distortion.
     """
     images = chosen_on(context, len(context.images()))
@@ -39,7 +39,7 @@ def calibrate(context: StepContext) -> StepResult:
 
 
 def chosen_on(context: StepContext, most: int) -> ImageSet:
-    """Return up to `most` images that strengths are chosen on, equally many of each photograph that is not tested."""
+    """Return up to `most` images on which strengths are chosen, equally many of each photograph that is not tested."""
     tested = [context.images(role, limited=False) for role in context.measures("tested").values()]
     images = apart(context.images(limited=False), tested, "calibration_dataset")
     return images.at(spread_over(photographs_of(images), images.names, most))

@@ -1,4 +1,4 @@
-"""The strength of attacks: the value of a parameter at which the mean distortion meets a target.
+"""Calibrates attacks: finds the value of a parameter at which the mean distortion meets a target.
 
 Guardians of Image Quality, appendix A.3.4: the mean distortion is measured at ten values of the parameter and
 interpolated linearly between them.
@@ -27,9 +27,9 @@ TARGETS = {
 }
 VALUES = 10
 REACH = 4.0
-"""The ten values begin at the weak strength divided by this, and end at the strong one times this."""
+"""The ten values range from the weak strength divided by this factor to the strong one times this factor."""
 FURTHER = 4
-"""Values that are tried beyond the ten, each `REACH` times as far as the last, while a target is out of reach."""
+"""The most values tried beyond the ten, each `REACH` times as far as the last, while a target is out of reach."""
 
 
 class Preset(BaseModel):
@@ -43,13 +43,13 @@ class Preset(BaseModel):
     strengths: Mapping[str, float]
     distortion: str
     measured: Sequence[tuple[float, float]] = ()
-    """(value, mean distortion) of every value that was tried; the PSNR of images that none changed is "Infinity"."""
+    """(value, mean distortion) for every value that was tried; the PSNR is "Infinity" where no image was changed."""
     unreached: Sequence[str] = ()
     """Strengths whose target is beyond all measured distortions; they get the value that came nearest."""
     data: str = ""
     images: int = 0
     command: str = ""
-    """The command that measured it."""
+    """The command that measured the preset."""
 
 
 def varied(attack: BaseAttack) -> str:
@@ -108,7 +108,7 @@ def calibrated(attack: BaseAttack, distortion_at: Callable[[BaseAttack], float],
 
 
 def _beyond(attack: BaseAttack, tried: Sequence[tuple[float, float]], targets: Sequence[float]) -> float | None:
-    """Return a value past the end that is nearest to a target out of reach; None without such a target or value."""
+    """Return a value past the end that is nearest to a target out of reach; None if there is no such value."""
     known, tried = {v for v, _ in tried}, _finite(tried)
     if not tried:
         return None
@@ -124,14 +124,14 @@ def _beyond(attack: BaseAttack, tried: Sequence[tuple[float, float]], targets: S
 
 
 def _finite(tried: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the points without those where no image was changed, whose PSNR is infinite: no line goes through them."""
+    """Return the points with a finite distortion; where no image was changed, the PSNR is infinite."""
     return [pair for pair in tried if math.isfinite(pair[1])]
 
 
 def mean_distortion(distances: Mapping[str, npt.ArrayLike], kind: str) -> float:
-    """Return the mean over images of a distortion that `distances` has by its name, beside `linf`.
+    """Return the mean over images of the distortion `kind`; `distances` holds it by its name, and `linf`.
 
-    Of PSNR, unchanged images are left out; it is infinite where no image was changed.
+    PSNR is averaged over changed images only; it is infinite where no image was changed.
     """
     numbers, changed = np.asarray(distances[kind], dtype=float), np.asarray(distances["linf"]) > 0
     finite = numbers[np.isfinite(numbers) & (changed | (kind != "psnr"))]
@@ -151,12 +151,12 @@ def crossing(tried: Sequence[tuple[float, float]], target: float) -> float:
 
 
 def read_presets(path: Path) -> list[Preset]:
-    """Return the presets of a file; raises `UsageError` when it is no file of presets."""
+    """Return the presets of a file; raises `UsageError` when the file does not hold presets."""
     found = read_json(path)
     try:
         return TypeAdapter(list[Preset]).validate_python(found)
     except ValidationError as error:
-        raise UsageError(f"{path} is no file of presets: {str(error).splitlines()[0]}") from None
+        raise UsageError(f"{path} is not a file of presets: {str(error).splitlines()[0]}") from None
 
 
 def write_presets(path: Path, found: Sequence[Preset]) -> None:
@@ -179,7 +179,7 @@ def published() -> Mapping[tuple[str, str], Preset]:
 
 
 def at(attack: BaseAttack, metric: str, strength: str, presets: Mapping[tuple[str, str], Preset]) -> BaseAttack:
-    """Return an attack at a strength: as a preset for this metric says, or else as the attack declares it."""
+    """Return an attack at a strength: the one of a preset for this metric, or else the one that the attack declares."""
     preset = presets.get((attack.info.id, metric))
     if preset is None or strength not in preset.strengths:
         return attack.at(strength)

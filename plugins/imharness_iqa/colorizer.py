@@ -19,9 +19,9 @@ SIGGRAPH = Asset(
 )
 PUBLISHED_WIDTH = 64
 UNIT = 8
-"""The network halves an image three times."""
+"""The sides of an image must be multiples of this, px: the network halves it three times."""
 BINS = 23
-"""Bins of 10 units along a and along b, -110 to 110: the classes of the side output."""
+"""The number of bins of 10 units along a and along b, from -110 to 110: the classes of the side output."""
 
 
 def _stage(ins: int, outs: int, convolutions: int, dilation: int = 1) -> nn.Sequential:

@@ -14,7 +14,7 @@ from imharness.commands import Group, device_option, json_option, seed_option, s
 
 @click.group(cls=Group)
 def iqa() -> None:
-    """Calibrate attacks, import external results, check that a subset does not move the scores."""
+    """Calibrate attacks, import external results, and check that a subset does not change the scores."""
 
 
 @iqa.command()
@@ -50,11 +50,14 @@ def iqa() -> None:
     default=16,
     show_default=True,
     metavar="N",
-    help="Use so many images, equally many of each photograph.",
+    help="Use this many images, equally many of each photograph.",
 )
-@click.option("--fit-dataset", metavar="NAME", help="Attacks that are trained train on it. Default: on --dataset.")
+@click.option("--fit-dataset", metavar="NAME", help="Data set on which attacks are trained. Default: --dataset.")
 @click.option(
-    "--fit-images", type=click.IntRange(1), metavar="N", help="Use its first N images. Default: as many as --images."
+    "--fit-images",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Train on its first N images. Default: as many as --images.",
 )
 @click.option(
     "--out",
@@ -80,12 +83,12 @@ def calibrate(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Find the parameter values at which attacks reach the weak, medium and strong distortion.
+    """Find the parameter values at which attacks reach the weak, medium and strong distortions.
 
     Targets: L-infinity 2, 4, 8 /255; SSIM 0.9, 0.8, 0.75; PSNR 35, 30, 25 dB, as each attack declares.
-    Of a data set with a split "train", that split is taken: strengths are not chosen on photographs that are reported.
-    A run uses the result with the option `presets` of the track. An attack that is trained is as strong as its training
-    makes it: name the parameters and the training images of the run.
+    If a data set has a split "train", that split is used, so that strengths are not chosen on the reported photographs.
+    A run uses the result with the option `presets` of the track. The strength of a trained attack depends on its
+    training: give the same parameters and training images as in the run.
     """
     from imharness.commands import console, find
     from imharness.data import fresh_numerics
@@ -116,7 +119,7 @@ def calibrate(
     ]
     console.table("Strengths", ["attack", "metric", "field", "by", "weak", "medium", "strong"], rows)
     if any(p.unreached for p in found):
-        console.say("* no value that was tried reaches the target; this one came nearest")
+        console.say("* no value that was tried reaches the target; this one comes nearest")
     console.say(f"presets: {out}")
 
 
@@ -127,7 +130,7 @@ def calibrate(
     "renamed",
     multiple=True,
     metavar="COLUMN=NAME",
-    help="TABLE calls COLUMN by this other NAME; may be given several times.",
+    help="TABLE calls COLUMN by another NAME; may be given several times.",
 )
 @click.option(
     "--bounds",
@@ -138,10 +141,10 @@ def calibrate(
 @store_option()
 @site_option("site")
 def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], store: str, site: Path) -> None:
-    """Take in TABLE, per-image scores that someone else measured; they stand in the tables, marked external.
+    """Import TABLE, per-image scores that someone else measured; the tables show them, marked external.
 
     Columns: image, metric, attack, strength, defense, clear, attacked, defended_clear, defended_attacked; mos, adaptive
-    (0 or 1) and reference (the photograph that several images are made of) are optional.
+    (0 or 1) and reference (the photograph that several images were made from) are optional.
     """
     from imharness.commands import add_external, build_site, component, console
     from imharness_iqa.external import outside_range, read_external
@@ -149,7 +152,7 @@ def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], 
     rows = read_external(table, renamed, bounds, component)
     board = add_external(store, "harness/iqa", rows, table.stem)
     build_site(store, site)
-    console.say(f"{len(rows['name'])} rows of {table} stand in the tables, marked external: {site / 'iqa.html'}")
+    console.say(f"{len(rows['name'])} rows of {table} are in the tables, marked external: {site / 'iqa.html'}")
     console.say(f"cells in the tables: {board.cells_done}")
     if outside := outside_range(rows):
         console.say(f"{outside} scores of attacked or defended images lie outside the range of their metric")
@@ -162,7 +165,7 @@ def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], 
 )
 @json_option()
 def sampling(store: str, per_cluster: int, as_json: bool) -> None:
-    """Draw up to ten clustered subsets, without a common image, of each data set, and test whether the draw matters.
+    """Draw up to ten clustered subsets of each data set that share no image, and test whether the draw matters.
 
     Kruskal-Wallis test over the draws, for f(x), f(x'), f(D(x)) and f(D(x')): table 5 of the paper.
     """

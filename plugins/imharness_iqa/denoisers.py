@@ -24,12 +24,12 @@ DNCNN = Asset(
 
 
 def backbone_field() -> Backbone:
-    """Return the field that says which network denoises."""
+    """Return the field that chooses the network of a denoiser."""
     return Field(default="published", description="Network and weights of the denoiser.")
 
 
 class DnCnn(nn.Module):
-    """Zhang et al., "Beyond a Gaussian Denoiser" (TIP 2017): the noise of grey images ``(N, 1, H, W)``, 17 layers."""
+    """Zhang et al., "Beyond a Gaussian Denoiser" (TIP 2017): 17 layers predict the noise of grey ``(N, 1, H, W)``."""
 
     def __init__(self, layers: int = 17, width: int = 64) -> None:
         super().__init__()
@@ -41,14 +41,14 @@ class DnCnn(nn.Module):
 
 
 DNCNN_SIGMA = 25 / 255
-"""Standard deviation of the noise that the published DnCNN was trained to remove."""
+"""The standard deviation of the noise that the published DnCNN was trained to remove."""
 
 
 def convolutional(backbone: Backbone, sigma: float, device: torch.device) -> Denoise:
     """Return DnCNN, applied to each channel, or the embedded denoiser, for noise of standard deviation `sigma`.
 
-    DnCNN knows noise of 25 grey levels. For stronger noise, images are scaled so that the noise is that, and back;
-    for weaker noise they are not, because it knows no values above 1 either.
+    DnCNN was trained on noise of 25 grey levels. For stronger noise, images are scaled down to that level and back
+    afterwards; for weaker noise they are not scaled up, because it was trained on no values above 1 either.
     """
     if backbone == "embedded":
         small = trained(SmallDenoiser(), "embedded-denoiser", device)
@@ -92,5 +92,5 @@ def diffusion(backbone: Backbone, sigma: float, steps: int, device: torch.device
 
 
 def assets_of(backbone: Backbone, asset: Asset) -> tuple[Asset, ...]:
-    """Return the asset of a published denoiser."""
+    """Return the asset of a published denoiser; the embedded one needs none."""
     return (asset,) if backbone == "published" else ()

@@ -1,4 +1,4 @@
-"""The distortion by an attack, measured as the step `calibrate` of a run measures it."""
+"""The distortion that an attack causes, measured as in the step `calibrate` of a run."""
 
 from collections.abc import Callable, Sequence
 
@@ -25,12 +25,12 @@ def meter(
     seed: int = 0,
     device: str = "auto",
 ) -> Callable[[BaseAttack], float]:
-    """Return a function: attack with other parameters -> mean distortion over so many images of a data set.
+    """Return a function: attack with other parameters -> mean distortion over some images of a data set.
 
     There are equally many images of each photograph, and none of a photograph of `tested`. The distortion is of the
-    kind that the attack declares; of PSNR, unchanged images are left out. An attack that has to be trained is trained
-    once, on the first `fit_images` of `fit`, or else of the data set, which are none of those tested either. Raises
-    `UsageError` where there are fewer images.
+    kind that the attack declares; PSNR leaves unchanged images out. An attack that has to be trained is trained once,
+    on the first `fit_images` of `fit`, or else of the data set, without tested photographs either. Raises `UsageError`
+    where there are fewer images.
     """
     roles = {"dataset": dataset, "metric": metric, "attack": attack}
     roles |= {f"tested.{number}": other for number, other in enumerate(tested)}
@@ -46,6 +46,6 @@ def meter(
     chosen = chosen_on(run, images)
     if len(chosen) < images:
         raise UsageError(
-            f"{dataset.label} has {len(chosen)} images beside the tested ones; ask for no more with --images"
+            f"{dataset.label} has {len(chosen)} images besides the tested ones; ask for at most as many with --images"
         )
     return distortion_on(run, chosen)

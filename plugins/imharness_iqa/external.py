@@ -1,4 +1,4 @@
-"""Scores of single images that someone else measured: they are read and checked line by line."""
+"""Reads scores of single images that someone else measured, and checks them line by line."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ def read_external(
     path: Path, renamed: Sequence[str], bounds: Sequence[str], installed: Callable[[str, str], Component]
 ) -> dict[str, list]:
     """Return columns of one length: name, photograph, dataset, metric, method, strength, defense, adaptive, the scores,
-    the range, and sign: +1 where a higher score is better, else -1.
+    the range, and the sign: +1 where a higher score is better, else -1.
 
     `renamed`: ``column=name in the file``. `bounds`: ``metric=worst:best`` for metrics that are not installed;
     `installed` finds the others by kind and name. A clean score must lie within the range; attacked and defended
@@ -80,7 +80,9 @@ def _take(path: Path, line: int, read: dict[str, str], found: dict[str, list], s
         if not read[column] and column != "reference":
             raise UsageError(f"{path}, line {line}: {column} is empty.")
         if not is_plain(read[column]) or len(read[column]) > LONGEST:
-            raise UsageError(f"{path}, line {line}: {column} is no line of up to {LONGEST} plain characters.")
+            raise UsageError(
+                f"{path}, line {line}: {column} must be a single line of at most {LONGEST} printable characters."
+            )
     flag = read["adaptive"].lower()
     if flag not in (*TRUE, *FALSE):
         raise UsageError(f"{path}, line {line}: adaptive is {read['adaptive']!r:.60}; write 0 or 1.")

@@ -23,7 +23,7 @@ NO_LABELS = "nobody judged these images"
 
 @dataclass(frozen=True)
 class Listing:
-    """What a data set should hold: file names below `folder`, and in each column one value for each file."""
+    """The files that a data set should hold: names below `folder`, and columns with one value for each file."""
 
     folder: Path
     names: Sequence[str]
@@ -35,31 +35,31 @@ class FolderDataset(ImageDataset):
     """Images of a folder as a listing names them; files that are missing or unreadable are reported."""
 
     on_missing: Literal["refuse", "skip"] = Field(
-        default="refuse", description="What to do about files that are missing or are no image."
+        default="refuse", description="What to do about files that are missing or are not images."
     )
     per_cluster: int = Field(
-        default=0, ge=0, description="Images drawn from each of ten clusters of SI, CF and score; 0: no subset."
+        default=0, ge=0, description="Images drawn from each of ten clusters of SI, CF and score; 0: all images."
     )
     draw: int = Field(default=0, ge=0, description="Number of the random draw, for repeated subsets.")
 
     @abstractmethod
     def listing(self) -> Listing:
-        """Return what the data set should hold; raises `Unavailable` when it is not on this machine."""
+        """Return the files that the data set should hold; raises `Unavailable` when it is not on this machine."""
 
     def require(self) -> None:
-        """Ask for the listing."""
+        """Raise `Unavailable` unless the data set is on this machine."""
         self.listing()
 
     def published_units(self) -> int:
-        """Return how many images the published set has, or how many are drawn of it."""
+        """Return how many images the published set has, or how many are drawn from it."""
         return self.drawn_of(next((source.units for source in self.data_sources()), 0))
 
     def drawn_of(self, units: int) -> int:
-        """Return how many of so many images are drawn, where every cluster has enough."""
+        """Return how many of `units` images are drawn if every cluster has enough."""
         return min(CLUSTERS * self.per_cluster or units, units)
 
     def content(self) -> str:
-        """Return a digest of the listed names, sizes, times of change and scores."""
+        """Return a digest of the listed names, sizes, modification times and scores."""
         try:
             listing = self.listing()
         except HarnessError:
@@ -78,7 +78,7 @@ class FolderDataset(ImageDataset):
             more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
             raise ContractError(
                 f"{self.label}: {len(lost)} of {len(sizes)} images in {listing.folder} are missing or unreadable: "
-                f"{', '.join(lost[:SHOWN])}{more}; put them there, or set on_missing=skip to go on without them"
+                f"{', '.join(lost[:SHOWN])}{more}; put them there, or set on_missing=skip to continue without them"
             )
         kept = [i for i, name in enumerate(listing.names) if sizes[name] is not None]
         kept.sort(key=lambda i: (sizes[listing.names[i]], listing.names[i]))
@@ -97,7 +97,7 @@ class FolderDataset(ImageDataset):
 
 
 def _size(path: Path) -> tuple[int, int] | None:
-    """Return (height, width) from the head of a file, or None when it is no image."""
+    """Return (height, width) from the header of a file, or None when it is not an image."""
     try:
         return image_shape(path)
     except UsageError:
@@ -110,7 +110,7 @@ def _decoded(path: Path, size: tuple[int, int] | None) -> np.ndarray:
     except UsageError as error:
         raise ContractError(f"{error}; replace it, or remove it from the list") from None
     if pixels.shape[:2] != size:
-        raise ContractError(f"{path} is turned in a way that its head does not say; replace it")
+        raise ContractError(f"{path} is rotated in a way that its header does not declare; replace it")
     return pixels
 
 
@@ -134,7 +134,7 @@ def _features(listing: Listing, kept: Sequence[int]) -> np.ndarray:
 
 
 def _state(paths: Iterable[Path]) -> str:
-    """Return a line per file: name, size and time of change, or that it is missing."""
+    """Return a line per file: its name, size and modification time, or that it is missing."""
     lines = []
     for path in paths:
         try:
@@ -153,7 +153,7 @@ def images_below(folder: Path) -> list[str]:
 def read_scores(
     path: Path, name: Sequence[str], score: Sequence[str], only: Mapping[str, str] | None = None
 ) -> tuple[list[str], list[float]]:
-    """Return file names and scores of a table; of the given column names, the first that it has is read.
+    """Return file names and scores of a table, from the first of the given column names that it has.
 
     `only`: column -> the value that a row must have there. Raises `UsageError` that names the column or the line.
     """
@@ -178,5 +178,5 @@ def named_file(path: Path, line: int, name: str) -> str:
     """Return the name of a file below a data set's folder; raises `UsageError` where it leads elsewhere."""
     place = PurePosixPath(name)
     if not name or not is_plain(name) or len(name) > 300 or place.is_absolute() or ".." in place.parts:
-        raise UsageError(f"{path}, line {line}: {name!r:.60} is no name of a file below {path.parent}.")
+        raise UsageError(f"{path}, line {line}: {name!r:.60} is not the name of a file below {path.parent}.")
     return name

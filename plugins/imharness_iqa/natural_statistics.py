@@ -36,7 +36,7 @@ def _ratios(dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, tor
 
 
 def _shape(ratio: torch.Tensor) -> torch.Tensor:
-    """Return the shape a for a ratio: linear between the points of the grid, so that a gradient passes."""
+    """Return the shape a for a ratio, linear between the points of the grid, so that gradients pass."""
     grid, shapes = _ratios(ratio.dtype, ratio.device)
     right = torch.searchsorted(grid, ratio.detach()).clamp(1, len(grid) - 1)
     low, high = grid[right - 1], grid[right]

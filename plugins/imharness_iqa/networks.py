@@ -19,9 +19,9 @@ TUNING = TuningPlan(
     epochs=3,
     learning_rate=1e-3,
 )
-"""How training defenses train these networks further, at a reduced scale."""
+"""The plan by which training defenses train these networks further, at a reduced scale."""
 Backbone = Literal["published", "embedded"]
-"""Weights of a method's authors, or of this package: a smaller network of the same kind."""
+"""The weights of a method's authors, or those of this package: a smaller network of the same kind."""
 
 
 class ConvQuality(nn.Module):
@@ -123,7 +123,7 @@ class _Block(nn.Module):
 
 
 def _initialise(network: nn.Module) -> None:
-    """Initialise as He et al.: the networks have no normalisation that would correct the scale of the layers."""
+    """Initialise as He et al., because the networks have no normalisation that would correct the scale of layers."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
@@ -131,7 +131,7 @@ def _initialise(network: nn.Module) -> None:
 
 
 class _Detail(torch.autograd.Function):
-    """What a 5x5 box filter over mirrored borders removes, amplified; sums of shifted images and their adjoint."""
+    """The detail that a 5x5 box filter over mirrored borders removes, amplified, and the adjoint of that map."""
 
     @staticmethod
     def forward(ctx: torch.autograd.function.FunctionCtx, images: torch.Tensor) -> torch.Tensor:
@@ -145,7 +145,7 @@ class _Detail(torch.autograd.Function):
 
 
 def _box_sums(images: torch.Tensor) -> torch.Tensor:
-    """Return the sums of all 5x5 windows: ``(N, C, H, W)`` -> ``(N, C, H - 4, W - 4)``; in pairs, pairs of pairs."""
+    """Return the sums of all 5x5 windows: ``(N, C, H, W)`` -> ``(N, C, H - 4, W - 4)``, from sums of pairs."""
     height, width = images.shape[2] - 4, images.shape[3] - 4
     two = images[:, :, :-1] + images[:, :, 1:]
     rows = (two[:, :, :height] + two[:, :, 2 : height + 2]).add_(images[:, :, 4:])
@@ -154,7 +154,7 @@ def _box_sums(images: torch.Tensor) -> torch.Tensor:
 
 
 def _detail(images: torch.Tensor) -> torch.Tensor:
-    """Return what a 5x5 box filter removes, amplified: distortions are found there, content mostly is not."""
+    """Return the detail that a 5x5 box filter removes, amplified; it holds distortions and little of the content."""
     return _Detail.apply(images)
 
 

@@ -1,4 +1,4 @@
-"""Train a quality network on the severity ladder and measure its bounds."""
+"""Trains a quality network on the severity ladder and measures its bounds."""
 
 from collections.abc import Callable, Mapping
 
@@ -17,7 +17,7 @@ EPOCHS, BATCH, LEARNING_RATE = 10, 32, 5e-3
 
 
 def quality_training(make: Callable[[], nn.Module], device: torch.device) -> Train:
-    """Return the training of a fresh network by smooth L1 and AdamW on a one-cycle schedule, on varied images."""
+    """Return the training of a fresh network by smooth L1 and AdamW on a one-cycle schedule, on augmented images."""
 
     def train(context: TrainingContext) -> Trained:
         data, rng = context.data, context.rng

@@ -1,7 +1,7 @@
-"""The schedule of the square and patch attacks, in queries of 10,000."""
+"""The schedule of the square and patch attacks, for a budget of 10,000 queries."""
 
 HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
-"""Queries after which the share of changed pixels is halved."""
+"""The queries after which the share of changed pixels is halved."""
 
 
 def share(initial: float, query: int, queries: int) -> float:

@@ -1,4 +1,4 @@
-"""Train a network to undo what was done to clean crops of photographs."""
+"""Trains networks that undo damage to clean crops of photographs."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ TRAIN = "harness/severity-ladder[per_photograph=30,severities=[],split=train]"
 TEST = "harness/severity-ladder[per_photograph=4,severities=[]]"
 SIDE = 64
 KEPT_EVERY = 100
-"""Steps between checkpoints."""
+"""The number of steps between checkpoints."""
 
 
 class CropTraining(WeightTraining):
     """Training on clean crops of photographs, on the CPU, by Adam on a one-cycle schedule.
 
-    A network whose gain on the photographs that it has not seen is below `margin` is refused.
+    A network is refused if its gain on photographs that it has not seen is below `margin`.
     """
 
     steps: ClassVar[int]
@@ -44,11 +44,11 @@ class CropTraining(WeightTraining):
 
     @abstractmethod
     def pairs(self, network: nn.Module, clean: Images, rng: torch.Generator) -> tuple[Images, Images]:
-        """Return damaged images and what the network makes of them, both of the clean images' shape."""
+        """Return damaged images and the network's restorations, both of the clean images' shape."""
 
     @torch.no_grad()
     def gain(self, network: nn.Module, crops: ImageSet) -> tuple[float, float]:
-        """Return the mean PSNR of damaged images and of restored ones, in dB; always of the same damage."""
+        """Return the mean PSNR of damaged images and of restored ones, in dB; the damage is always the same."""
         clean = crops.load(list(range(len(crops))))
         before, after = self.pairs(network, clean, torch.Generator().manual_seed(0))
         return _psnr(before, clean), _psnr(after, clean)
@@ -56,7 +56,7 @@ class CropTraining(WeightTraining):
     def build(self, device: torch.device) -> Train:
         """Return the training; it raises `ContractError` when the network gains too little.
 
-        The weights are rounded to float16, as they are kept, before the gain is measured.
+        The weights are rounded to float16, in which they are stored, before the gain is measured.
         """
 
         def train(context: TrainingContext) -> Trained:
@@ -92,11 +92,11 @@ class CropTraining(WeightTraining):
 
 
 class RestorerTraining(CropTraining):
-    """Training that takes degraded windows back to the clean ones, by the mean absolute error."""
+    """Training that restores clean windows from degraded ones, by the mean absolute error."""
 
     @abstractmethod
     def degraded(self, clean: Images, rng: torch.Generator) -> Images:
-        """Return what the network is given, which may be smaller than the clean images."""
+        """Return the input of the network, which may be smaller than the clean images."""
 
     def loss(self, network: nn.Module, clean: Images, rng: torch.Generator) -> torch.Tensor:
         return (network(self.degraded(clean, rng)) - clean).abs().mean()

@@ -14,7 +14,7 @@ def padded(images: Images, unit: int) -> Images:
 
 
 def starting_as_identity(network: nn.Module, last: nn.Conv2d | nn.Linear) -> None:
-    """Initialise a network that predicts a change: its layers as He et al., the last one to zero."""
+    """Initialise a network that predicts a change: its layers as in He et al., the last one to zero."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
@@ -116,12 +116,13 @@ class _Perceptron(nn.Module):
 
 
 class LocalImplicit(nn.Module):
-    """EDSR features of 3x3 neighbourhoods, from which a perceptron tells the colour at a place.
+    """EDSR features of 3x3 neighbourhoods, from which a perceptron predicts the colour at a place.
 
     Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (NeurIPS 2022), the network of LIIF.
-    Only the centres of the image's own pixels are asked for. There the blend of the four nearest features has all its
+    Only the centres of the image's own pixels are evaluated. There the blend of the four nearest features has all its
     weight on the pixel's own, so the offset is 0 and the cell 2 in both directions. With `residual` the perceptron
-    tells the change of the colour, which keeps what a small network cannot redraw; the published one does not.
+    predicts the change of the colour, which keeps detail that a small network cannot redraw; the published one does
+    not.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ def colourfulness(images: Images) -> torch.Tensor:
 def clustered(features: np.ndarray, per_cluster: int, draw: int) -> np.ndarray:
     """Return positions, sorted: `per_cluster` images drawn from each of ten clusters of ``(N, F)`` features.
 
-    The features are standardised. A smaller cluster is taken whole; of fewer images than clusters, all are taken.
+    The features are standardised. A smaller cluster is taken whole; if there are fewer images than clusters, all are.
     """
     if len(features) <= CLUSTERS:
         return np.arange(len(features))
@@ -70,7 +70,7 @@ def disjoint(cluster: np.ndarray, per_cluster: int, draws: int) -> list[np.ndarr
 
 
 def spread_over(groups: Sequence[str], names: Sequence[str], count: int) -> list[int]:
-    """Return `count` positions, sorted, or all: equally many of each group while it lasts, by hashes of names."""
+    """Return `count` sorted positions, or all: equally many of each group while it lasts, chosen by hashes of names."""
     order = sorted(range(len(names)), key=lambda i: _hash(names[i]))
     turn, seen = {}, dict[str, int]()
     for i in order:

@@ -17,18 +17,18 @@ from imharness.errors import UsageError
 from imharness.images import Certificate, Certification, Certify, ImageRng, Images, Scores, Smooth
 
 ALPHA = 0.001
-"""One minus the confidence of a radius."""
+"""One minus the confidence level of a radius."""
 DRAWN, SCORED = 16, 64
-"""Copies of each image drawn at once, independent of the batch so that it changes no result; copies scored at once."""
+"""Copies of each image drawn at once, whatever the batch, so that it changes no result; copies scored at once."""
 Denoise = Callable[[Images, ImageRng], Images]
 
 
 class GaussianPass(Certification):
-    """The scores of noisy copies, behind a denoiser or not."""
+    """The scores of noisy copies, with or without a denoiser in front of the metric."""
 
-    sigma: float = Field(default=0.12, gt=0, le=1, description="Standard deviation of the noise, in pixel range units.")
-    selection: int = Field(default=100, ge=1, le=100_000, description="Copies that choose the class.")
-    samples: int = Field(default=1000, ge=1, le=1_000_000, description="Copies that estimate.")
+    sigma: float = Field(default=0.12, gt=0, le=1, description="Standard deviation of the noise, in units of [0, 1].")
+    selection: int = Field(default=100, ge=1, le=100_000, description="Number of copies that choose the class.")
+    samples: int = Field(default=1000, ge=1, le=1_000_000, description="Number of copies that estimate the radius.")
     votes: int = Field(default=1, ge=1, le=101, description="Denoised versions of each copy that vote on its class.")
 
     def denoiser(self, device: torch.device) -> Denoise | None:
@@ -62,7 +62,7 @@ class GaussianPass(Certification):
     def _votes(
         self, score: Callable[[Images], Scores], denoise: Denoise | None, noisy: Images, rng: ImageRng
     ) -> torch.Tensor:
-        """Return ``(n, votes)``; without a denoiser all votes are the same one."""
+        """Return ``(n, votes)``; without a denoiser all votes are the same."""
         if denoise is None:
             return score(noisy.clamp(0, 1))[:, None].expand(-1, self.votes)
         return torch.stack([score(denoise(noisy, rng)) for _ in range(self.votes)], dim=1)
@@ -72,7 +72,10 @@ class ClassSmoothing(GaussianPass):
     """A radius within which the most frequent class of the score stays the most frequent one."""
 
     classes: int = Field(
-        default=10, ge=1, le=1000, description="Ordered classes inside the bounds; one more at each end."
+        default=10,
+        ge=1,
+        le=1000,
+        description="Number of ordered classes inside the bounds; there is one more at each end.",
     )
 
     def noisy(self) -> Certification:
@@ -99,7 +102,7 @@ class ClassSmoothing(GaussianPass):
 class MedianSmoothing(GaussianPass):
     """An interval that holds the median score of noisy copies, for every image within a radius."""
 
-    epsilon: float = Field(default=0.05, gt=0, le=10, description="Euclidean radius, images in [0, 1].")
+    epsilon: float = Field(default=0.05, gt=0, le=10, description="Euclidean radius, for images in [0, 1].")
     confidence: float = Field(default=0.999, gt=0.5, lt=1, description="Confidence of each end of the interval.")
 
     def build(self, device: torch.device) -> Certify:
@@ -118,7 +121,7 @@ class MedianSmoothing(GaussianPass):
     def ends(self, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the ends ``(N,)`` of the interval that holds the median of every image within `epsilon`.
 
-        `scores`: those of the noisy pass.
+        `scores`: the scores of the noisy pass.
         """
         low, high = order_statistics(self.samples, self.sigma, self.epsilon, self.confidence)
         ordered = self._ordered(scores)

@@ -1,7 +1,7 @@
-"""What the cells of the track compute, per image."""
+"""The steps of the track: what its cells compute for each image."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -16,25 +16,26 @@ from imharness.images import (
     ImageRng,
     Perturb,
     Purification,
-)  # fmt: skip
+)
 from imharness.tracks import Output, StepContext, StepResult, step
 from imharness_iqa.apart import apart, photographs_of
+from imharness_iqa.rescaling import RescaledTarget, Rescaling
 from imharness_iqa.sampling import colourfulness, spatial_information, spread_over
 from imharness_iqa.smoothing import ClassSmoothing, MedianSmoothing
 
 CALIBRATED = "calibrated"
-"""Need and option of attacks whose strength the step `calibrate` found."""
+"""The need and option of attacks whose strength the step `calibrate` found."""
 TUNED = "tuned"
-"""Role of the metric with the weights of a training defense."""
+"""The role of the metric with the weights of a training defense."""
 STACK = "images-"
-"""What the names of stacks of images begin with; the size of the data set's images follows."""
+"""The prefix of the names of image stacks; the size of the data set's images follows."""
 STAND_IN = "stand_in"
-"""Role of the purification whose gradient an attack reads instead of the defense's."""
+"""The role of the purification whose gradient an attack uses instead of the defense's."""
 
 
 @step(version="5")
 def clean(context: StepContext) -> StepResult:
-    """Score every image, f(x), and measure what subsets are drawn by."""
+    """Score every image, f(x), and measure the features by which subsets are drawn."""
     images, metric = context.images(), context.build("metric")
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -57,7 +58,7 @@ def clean(context: StepContext) -> StepResult:
 @step(version="3", shared=True)
 def defended(context: StepContext) -> StepResult:
     """Score every defended image: f(D(x))."""
-    images, score = context.images(), context.build(scorer(context))
+    images, score = context.images(), scoring(context)
     clean = _clean(context, images)
     found = context.map(images, lambda positions, batch: {"score": score(clean(positions, batch))})
     trained = [TUNED in context.roles] * len(images)
@@ -66,7 +67,7 @@ def defended(context: StepContext) -> StepResult:
 
 @step(version="5")
 def purify(context: StepContext) -> StepResult:
-    """Keep the defended clean images, D(x); measure how far they are from x, also moved back, and how long D takes."""
+    """Keep the defended clean images, D(x); measure their distance from x, also moved back, and how long D takes."""
     images, defense = context.images(), context.build("defense")
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -87,9 +88,9 @@ def purify(context: StepContext) -> StepResult:
 
 @step(version="3")
 def fit(context: StepContext) -> StepResult:
-    """Train the part of an attack that serves all images, on images that are none of those it will be tested on.
+    """Train the part of an attack that serves all images, on images on which it will not be tested.
 
-    A run that is limited to some images of each data set trains on as many.
+    A run that is limited to some images of each data set trains on that many.
     """
     tested = [context.images(role, limited=False) for role in context.measures("tested").values()]
     most = min(int(context.options["fit_images"]), len(context.images()))
@@ -136,7 +137,7 @@ def at_strength(context: StepContext) -> BaseAttack:
 
 
 def built(context: StepContext, component: BaseAttack) -> Perturb:
-    """Return an attack, with what it learnt in the step `fit` where it has to be trained."""
+    """Return an attack; one that has to be trained gets the weights from the step `fit`."""
     if not isinstance(component, FittedAttack):
         return context.build(component)
     learnt = {name: torch.from_numpy(array) for name, array in context.need("fitted").arrays.items()}
@@ -146,7 +147,7 @@ def built(context: StepContext, component: BaseAttack) -> Perturb:
 @step(version="3", shared=True)
 def evaluate(context: StepContext) -> StepResult:
     """Score the defended attacked images, f(D(x')), and compare them with x, x' and D(x)."""
-    images, score = context.images(), context.build(scorer(context))
+    images, score = context.images(), scoring(context)
     made = context.need("attacked")
     attacked_images, clean = stored_images(images, made), _clean(context, images)
 
@@ -172,7 +173,7 @@ def evaluate(context: StepContext) -> StepResult:
 
 @step(version="1", shared=True)
 def transfer(context: StepContext) -> StepResult:
-    """Score images that were attacked through one defense behind every other one."""
+    """Score images that were attacked through one defense behind each other defense."""
     images, metric = context.images(), context.build("metric")
     attacked_images = stored_images(images, context.need("attacked"))
     roles = list(context.measures("shown").values())
@@ -214,14 +215,21 @@ def smooth(context: StepContext) -> StepResult:
 
 @step(version="4")
 def certify(context: StepContext) -> StepResult:
-    """Read what holds off the scores of noisy copies: `low` to `high` holds the score within distance `reach`."""
+    """Certify the scores of noisy copies: within distance `reach`, the score lies between `low` and `high`."""
     images, _ = _certified(context)
     scores = torch.from_numpy(np.asarray(context.need("noisy").arrays["scores"]))
     component: Certification = context.component("defense")
     found = context.build("defense")(scores, context.component("metric").bounds)
     ends = component.ends(scores) if isinstance(component, MedianSmoothing) else (found.value, found.value)
-    rows = {"score": found.value, "radius": found.radius, "delta": found.delta, "abstained": found.abstained,
-            "low": ends[0], "high": ends[1], "reach": reach(component, found)}  # fmt: skip
+    rows = {
+        "score": found.value,
+        "radius": found.radius,
+        "delta": found.delta,
+        "abstained": found.abstained,
+        "low": ends[0],
+        "high": ends[1],
+        "reach": reach(component, found),
+    }
     kind = {
         "entry": [component.without_grid().label] * len(images),
         "classes": [component.classes if isinstance(component, ClassSmoothing) else 0] * len(images),
@@ -258,7 +266,7 @@ def inside(context: StepContext) -> StepResult:
 
 @step(version="1")
 def gallery(context: StepContext) -> StepResult:
-    """Keep the first images as they are, attacked and defended, with the scores of each, for the gallery."""
+    """Keep the first images for the gallery, as they are, attacked and defended, each with its score."""
     images, score = context.images(), context.build("metric")
     stored = stored_images(images, context.need("attacked"))
     first = list(range(min(int(context.options["images"]), len(images))))
@@ -275,9 +283,9 @@ def gallery(context: StepContext) -> StepResult:
 
 
 def reach(component: Certification, certificate: Certificate) -> torch.Tensor:
-    """Return the Euclidean distance within which a promise holds ``(N,)``: 0 where there is none.
+    """Return the Euclidean distance within which a certificate holds, ``(N,)``, 0 where there is none.
 
-    That of median smoothing is its parameter.
+    For median smoothing it is a parameter of the defense.
     """
     if isinstance(component, MedianSmoothing):
         return torch.full_like(certificate.value, component.epsilon)
@@ -285,16 +293,36 @@ def reach(component: Certification, certificate: Certificate) -> torch.Tensor:
 
 
 def target_of(context: StepContext, names: Sequence[str], *, counted: bool = True):
-    defense = "defense" if context.options["adaptive"] and TUNED not in context.roles else None
-    return context.target(
-        scorer(context), names, attack="attack", defense=defense, samples=int(context.options["samples"]),
-        counted=counted, stand_in=STAND_IN if STAND_IN in context.roles else None,
-    )  # fmt: skip
+    """Return what an attack works on: the metric, or the metric behind a defense that it knows."""
+    through = context.component("defense") if context.options["adaptive"] else None
+    defense = "defense" if isinstance(through, Purification) else None
+    target = context.target(
+        scorer(context),
+        names,
+        attack="attack",
+        defense=defense,
+        samples=int(context.options["samples"]),
+        counted=counted,
+        stand_in=STAND_IN if STAND_IN in context.roles else None,
+    )
+    if not isinstance(through, Rescaling):
+        return target
+    metric = context.component("metric")
+    return RescaledTarget(target, through, metric.bounds, metric.closeness)
+
+
+def scoring(context: StepContext) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return what scores defended images."""
+    score, defense = context.build(scorer(context)), context.component("defense")
+    if not isinstance(defense, Rescaling):
+        return score
+    bounds = context.component("metric").bounds
+    return lambda images: defense.rescaled(score(images), bounds)
 
 
 def gradient(context: StepContext, role: str = "attack") -> str:
-    """Return whose gradient an attack reads: "none" by queries alone, "own" or, through a defense that has none,
-    "identity" or the label of its stand-in."""
+    """Return whose gradient an attack uses: "none" for a black-box attack, "own", or, through a defense without a
+    gradient, "identity" or the label of its stand-in."""
     if context.component(role).info.access == "black_box":
         return "none"
     if not context.options["adaptive"] or TUNED in context.roles or context.component("defense").info.differentiable:
@@ -321,19 +349,19 @@ def names_of(images: ImageSet, positions: Sequence[int]) -> list[str]:
 def purified(
     context: StepContext, images: ImageSet, positions: list[int], batch: torch.Tensor, role: str = "defense"
 ) -> torch.Tensor:
-    """Return D(batch); the draws belong to the image, so that x and x' get the same."""
+    """Return D(batch); the random draws belong to the image, so that x and x' get the same ones."""
     if not isinstance(context.component(role), Purification):
         return batch
     return context.build(role)(batch, _draws(context, images, positions, role))
 
 
 def _draws(context: StepContext, images: ImageSet, positions: list[int], role: str) -> ImageRng:
-    """Return the streams that a defense draws from: those of the image."""
+    """Return the random streams of the images, from which a defense draws."""
     return context.rng(names_of(images, positions), "defense", context.component(role).label)
 
 
 def _as_large(images: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return images at the size of others, for comparisons only."""
+    """Return images resized to the size of `like`, for comparisons only."""
     if images.shape == like.shape:
         return images
     return F.interpolate(images, like.shape[2:], mode="bicubic", antialias=True, align_corners=False).clamp(0, 1)
@@ -342,7 +370,7 @@ def _as_large(images: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 def _compared(
     context: StepContext, images: ImageSet, positions: list[int], cleaned: torch.Tensor, batch: torch.Tensor
 ) -> dict[str, torch.Tensor]:
-    """Return the distances of defended images from the originals, and ``<distance>_undone``: of those moved back."""
+    """Return the distances of defended images from the originals; ``<distance>_undone``: of those moved back."""
     raw = distances_of(context, "", _as_large(cleaned, batch), batch)
     defense: Purification = context.component("defense")
     undo = context.build("defense", method="inverse") if isinstance(defense, Purification) else None
@@ -368,7 +396,7 @@ def _apart_from_stacks(found: Mapping[str, np.ndarray]) -> tuple[dict[str, np.nd
 
 
 def _clean(context: StepContext, images: ImageSet):
-    """Return a function: positions and images -> D(x), as the step `purify` kept it."""
+    """Return a function: positions and images -> D(x), which the step `purify` kept."""
     if not isinstance(context.component("defense"), Purification):
         return lambda positions, batch: batch
     kept = stored_images(images, context.need("purified"))

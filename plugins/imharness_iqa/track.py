@@ -33,6 +33,7 @@ from imharness_iqa.apart import training_split
 from imharness_iqa.audit import IDENTITY, SEARCH, audit, unaware
 from imharness_iqa.calibrating import calibrate
 from imharness_iqa.calibration import Preset, at, located, published, read_presets
+from imharness_iqa.rescaling import Rescaling
 from imharness_iqa.steps import (
     CALIBRATED,
     STAND_IN,
@@ -60,7 +61,7 @@ DISTANCES = {
     "linf": "harness/linf",
 }
 AUDITING = {"attack": "harness/apgd[radius=0.0314,steps=10]", SEARCH: "harness/square[eps=0.0314,queries=100]"}
-"""The attacks that audit gradients, by role; both within 8/255."""
+"""The attacks that audit gradients, by role; both stay within 8/255."""
 NAMING = {
     "adaptive": "attack",
     "adaptive_defenses": "defense",
@@ -70,19 +71,19 @@ NAMING = {
     "samples_of": "defense",
     "shown": "attack",
 }
-"""The options that name components, and of which kind."""
+"""The options that name components, with the kind of component."""
 
 
 class IqaTrack(Track):
-    """Image-quality metrics under attack: which defense keeps the score where it was."""
+    """Image-quality metrics under attack: which defense keeps images in their order of quality."""
 
     info = Info(
         id="harness/iqa",
-        version="1",
+        version="2",
         paper="gushchin2025",
     )
     title = "Image-quality metrics under attack"
-    measures = "How well a defense keeps an image-quality score where it was when an attack tries to raise it."
+    measures = "How well a defense keeps images in their order of quality when an attack raises the score of one."
     steps = (
         clean,
         purify,
@@ -103,61 +104,77 @@ class IqaTrack(Track):
     folder_dataset = "harness/folder"
     takes_bare_images = True
 
-    strengths: tuple[str, ...] = Field(default=("weak", "medium", "strong"), description="Of each attack.")
+    fidelity: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Mean SSIM of D(x) to x, geometry undone, that a defense must keep to win.",
+    )
+    strengths: tuple[str, ...] = Field(default=("weak", "medium", "strong"), description="Strengths of each attack.")
     adaptive: tuple[str, ...] = Field(
-        default=("*",), description="Attacks that also go through each defense; * all, !id not this one."
+        default=("*",),
+        description="Attacks that are also made with knowledge of each defense; * means all, !id not this one.",
     )
     adaptive_defenses: tuple[str, ...] = Field(
-        default=("*",), description="Defenses that adaptive attacks go through; * all, !id not this one."
+        default=("*",), description="Defenses that attacks are made with knowledge of; * means all, !id not this one."
     )
     trained: tuple[str, ...] = Field(
-        default=("*",), description="Metrics that training defenses are tried on; * all trainable ones, !id not this."
+        default=("*",),
+        description="Metrics to which training defenses are applied; * means all trainable ones, !id not this one.",
     )
     transfer: tuple[str, ...] = Field(
-        default=(), description="Attacks whose adaptive images are also shown to every other defense; * means all."
+        default=(),
+        description="Attacks whose images made through one defense are also shown to the others; * means all.",
     )
     precision: Literal["strict", "fast", "search"] = Field(
-        default="strict", description="Of attacks: float32, bfloat16 gradients, or bfloat16 black-box scores too."
+        default="strict",
+        description="Precision of attacks: float32, bfloat16 gradients, or bfloat16 black-box scores too.",
     )
     presets: str = Field(
-        default="", description='File of `harness iqa calibrate`, or "embedded"; it goes before the published ones.'
+        default="",
+        description='File of `harness iqa calibrate`, or "embedded"; it takes precedence over the published presets.',
     )
     calibration_dataset: str = Field(
         default="",
-        description='Strengths without a preset are measured before the run on its split "train", if it has one, and '
-        "on no photograph that is tested; empty: they are as attacks declare.",
+        description="Data set on which strengths without a preset are measured before the run: its split "
+        '"train", if it has one, without the tested photographs. Empty: attacks have the strengths that they declare.',
     )
     black_box_per_cluster: int = Field(
-        default=0, ge=0, description="Black-box attacks get a clustered subset with so many images each; 0: all images."
+        default=0,
+        ge=0,
+        description="Black-box attacks get a subset with this many images of each cluster; 0: all images.",
     )
     certified_images: int = Field(
-        default=10, ge=1, description="Images that certified defenses see, equally many of each source photograph."
+        default=10, ge=1, description="Number of images that certified defenses see, equally many of each photograph."
     )
     certified: tuple[str, ...] = Field(
-        default=("*",), description="Attacks that are shown to certified defenses; * all, !id not this one."
+        default=("*",), description="Attacks whose images certified defenses see; * means all, !id not this one."
     )
     samples: int = Field(
-        default=10, ge=1, le=1000,
-        description="Draws of a random defense that a gradient is averaged over; a query of a black box is one draw.",
-    )  # fmt: skip
+        default=10,
+        ge=1,
+        le=1000,
+        description="Draws of a random defense over which a gradient is averaged; a black-box query is one draw.",
+    )
     samples_of: Mapping[str, Annotated[int, Field(ge=1, le=1000)]] = Field(
         default={}, description="Random defense, by id or label -> draws instead of `samples`."
     )
     audited: int = Field(
-        default=0, ge=0, description="Images on which the gradients of each defense are audited; 0: no audit."
+        default=0, ge=0, description="Number of images on which the gradients of each defense are audited; 0: no audit."
     )
     shown: tuple[str, ...] = Field(
-        default=("harness/ifgsm",), description="Attacks whose images the gallery shows, of the first metric; * all."
+        default=("harness/ifgsm",),
+        description="Attacks on the first metric whose images the gallery shows; * means all.",
     )
-    shown_images: int = Field(default=2, ge=1, le=50, description="Images of the gallery.")
+    shown_images: int = Field(default=2, ge=1, le=50, description="Number of images in the gallery.")
     fit_dataset: str = Field(
         default="harness/severity-ladder[per_photograph=12,split=train]",
-        description="Universal attacks train on it, but on no image that they are tested on.",
+        description="Data set on which universal attacks are trained, without the images on which they are tested.",
     )
-    fit_images: int = Field(default=400, ge=1, description="How many of its images they train on.")
+    fit_images: int = Field(default=400, ge=1, description="Number of images on which universal attacks are trained.")
 
     def plan(self, planner: Planner, selection: Selection) -> None:
-        """Attack each metric once for all defenses, and once more through each of them."""
+        """Plan the attacks on each metric: once for all defenses, and once more through each of them."""
         for option, kind in NAMING.items():
             check_names(planner, option, kind, getattr(self, option))
         distances = {name: planner.component("metric", label) for name, label in DISTANCES.items()}
@@ -165,6 +182,7 @@ class IqaTrack(Track):
         own = {(p.attack, p.metric): p for p in read_presets(located(self.presets))} if self.presets else {}
         presets = {**published(), **own}
         defenses, certifications = selection.of(Purification), selection.of(Certification)
+        rescalings = selection.of(Rescaling)
         if self.audited:
             self._audit(planner, selection)
         for dataset, attacks in self._by_dataset(selection):
@@ -180,7 +198,8 @@ class IqaTrack(Track):
                     for d in defenses
                     if cells.task(defended, {"defense": d}, needs={"purified": cleaned[d.label]}).available
                 ]
-                trainings = self._trained(cells, metric, selection.of(TrainingDefense))
+                around = self._trained(cells, metric, selection.of(TrainingDefense))
+                around += [{"defense": r} for r in rescalings if cells.task(defended, {"defense": r}).available]
                 promised = self._certified(cells, certifications)
                 for attacker in attacks:
                     for strength in self.strengths:
@@ -188,13 +207,13 @@ class IqaTrack(Track):
                         shared = attacked.plan(defenses, present)
                         if place == 0 and strength == self.strengths[-1] and _named(attacker, self.shown):
                             attacked.show(shared, defenses)
-                        attacked.plan_trained(trainings, shared)
+                        attacked.plan_around(around, shared)
                         if _named(attacker, self.certified):
                             self._certified(attacked.cells, certifications, shared, attacked.names)
                             self._inside(attacked.cells, promised, shared, attacked.names)
 
     def _audit(self, planner: Planner, selection: Selection) -> None:
-        """Plan the audit of each defense's gradients, on the first metric: that of training defenses on its weights."""
+        """Plan the audit of each defense's gradients on the first metric; for training defenses, on its new weights."""
         attacks = {name: planner.component("attack", label) for name, label in AUDITING.items()}
         options = {"adaptive": True, "images": self.audited}
         for dataset in selection.of(ImageDataset):
@@ -210,7 +229,7 @@ class IqaTrack(Track):
                     cells.task(audit, roles, options={"samples": 1}, needs=needs)
 
     def draws(self, defense: Purification) -> int:
-        """Return how many draws of a defense a gradient is averaged over."""
+        """Return the number of draws of a defense over which a gradient is averaged."""
         if not defense.info.random:
             return 1
         return self.samples_of.get(defense.label, self.samples_of.get(defense.info.id, self.samples))
@@ -242,7 +261,7 @@ class IqaTrack(Track):
         attacked: Planned | None = None,
         names: Mapping[str, str] | None = None,
     ) -> list[tuple[Certification, Planned]]:
-        """Plan certificates of clean images, or of attacked ones; those that agree on the noise share a noisy pass."""
+        """Plan certificates of clean or attacked images; certifications with the same noise share a noisy pass."""
         options = {"attacked": attacked is not None, "images": self.certified_images, **(names or {})}
         needs = {"attacked": attacked} if attacked is not None else {}
         found = []
@@ -259,7 +278,7 @@ class IqaTrack(Track):
         attacked: Planned,
         names: Mapping[str, str],
     ) -> None:
-        """Plan what attacked images do inside the certified radius of each image, for one variant of each defense."""
+        """Plan the scores of attacked images inside each image's certified radius, for one variant of each defense."""
         options = {"images": self.certified_images, **names}
         for certification, planned in promised:
             if certification.label == certification.without_grid().label:
@@ -267,12 +286,12 @@ class IqaTrack(Track):
                 cells.task(inside, {"defense": certification}, options=options, needs=needs)
 
     def work(self, spec: TaskSpec, units: int) -> Work | None:
-        """Return rows and operations of a task on so many images."""
+        """Return the rows and operations of a task on `units` images."""
         return work(spec, units)
 
     def report(self, query: Query) -> TrackReport:
-        """Return the tables of the paper that the finished cells allow, and what is drawn of them."""
-        return report(query, self.utility_loss)
+        """Return the tables of the paper that the finished cells allow, and their charts."""
+        return report(query, self.utility_loss, self.fidelity)
 
 
 class _Attack:
@@ -299,7 +318,7 @@ class _Attack:
         self.names = {"method": attack.label, "strength": strength}
 
     def plan(self, defenses: Sequence[Purification], present: Sequence[Purification]) -> Planned:
-        """Plan the images attacked once for all defenses, which are returned, and through each of them.
+        """Plan the images that are attacked once for all defenses, and through each defense; return the former.
 
         `present`: the defenses that are on this machine.
         """
@@ -319,9 +338,12 @@ class _Attack:
                     self.cells.task(transfer, {"source": source}, options=self.names, measures=measures, needs=needs)
         return shared
 
-    def plan_trained(self, trainings: Sequence[Mapping[str, Component]], shared: Planned) -> None:
-        """Plan what fixed attacks do to each trained metric, and those that attack its own weights."""
-        for roles in trainings:
+    def plan_around(self, around: Sequence[Mapping[str, Component]], shared: Planned) -> None:
+        """Plan attacks that do not know a metric which was trained or whose scores are mapped, and attacks that do.
+
+        `around`: the roles of each such defense, which leaves images as they are.
+        """
+        for roles in around:
             self._score(shared, adaptive=False, **roles)
             if _named(self.attack, self.track.adaptive):
                 self._score(self._images(**roles), adaptive=True, **roles)
@@ -382,7 +404,7 @@ class _Attack:
 
 
 def stand_in(planner: Planner, defense: Purification) -> dict[str, Component]:
-    """Return the purification whose gradient white-box attacks read instead of the defense's, by role, if any.
+    """Return the purification whose gradient white-box attacks use instead of the defense's, by role, if any.
 
     A field that both have gets the defense's value.
     """

@@ -25,7 +25,7 @@ Loss = Callable[[torch.nn.Module, Images, torch.Tensor], torch.Tensor]
 
 
 def error_of(scores: Scores, labels: torch.Tensor, span: float) -> torch.Tensor:
-    """Return smooth L1 of the error over the range of the labels, ``(N,)``; quadratic below a tenth of it."""
+    """Return the smooth L1 loss of the error divided by the range of the labels, ``(N,)``; quadratic below 0.1."""
     return F.smooth_l1_loss(scores / span, labels / span, beta=0.1, reduction="none")
 
 
@@ -40,7 +40,7 @@ def tuned(
 ) -> Trained:
     """Train the metric's network on `loss` with AdamW and a cosine schedule; a checkpoint ends each epoch.
 
-    The weights are rounded to float16, as they are kept, before the figures of the card are measured.
+    The weights are rounded to float16, in which they are stored, before the numbers of the card are measured.
     """
     images = context.data["train"]
     labels = torch.from_numpy(np.asarray(images.columns["mos"], dtype=np.float32))
@@ -93,16 +93,19 @@ def _srocc(network: torch.nn.Module, images: ImageSet, device: torch.device, siz
 
 
 class ApgdTraining(TrainingDefense):
-    """Adversarial training with corrected labels: clean and attacked images one to one.
+    """Adversarial training with corrected labels, on as many attacked images as clean ones.
 
     The attack is two steps of APGD that raise the training loss. The label of an attacked image is lowered by its
-    distance M to the clean one, LPIPS or 1 - SSIM, times the range of the labels, and stays inside it (equation 42).
+    distance M to the clean one, LPIPS or 1 - SSIM, times the range of the labels, and stays inside that range
+    (equation 42).
     """
 
     distance: ClassVar[str]
-    """Full-reference metric that lowers the label."""
+    """The full-reference metric that lowers the label."""
 
-    radius: int = Field(default=4, ge=1, le=255, description="L-infinity ball of the attack, in 1/255.")
+    radius: int = Field(
+        default=4, ge=1, le=255, description="Radius of the attack's L-infinity ball, in units of 1/255."
+    )
 
     def requires(self) -> Mapping[str, tuple[str, str]]:
         return {"distance": ("metric", self.distance)}

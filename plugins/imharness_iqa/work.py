@@ -1,4 +1,4 @@
-"""What the cells of the track cost: rows that they leave, and operations of networks, as an estimate before a run.
+"""Estimates the cost of the track's cells before a run: their rows, and the operations of networks.
 
 Operations of a network are those of one pass over one image of 384x512 px, the size of KonIQ-10k and KADID-10k: two for
 each multiplication with its addition, counted by torch's `FlopCounterMode` on the published architecture. A gradient
@@ -10,23 +10,23 @@ from imharness_iqa.calibration import TARGETS, VALUES
 
 GIGA = 1e9
 GRADIENT = 3
-"""Passes that a gradient is worth: one forward, two backward."""
+"""The cost of a gradient in forward passes: one forward, and two for the backward pass."""
 LINE_SEARCH = 20
-"""Evaluations of one step of L-BFGS, the most that torch makes."""
+"""The most evaluations that torch makes in one step of L-BFGS."""
 METRICS = {
     "koncept512": 59.4, "linearity": 128.6, "meta-iqa": 14.2, "spaq": 98.0, "fpr": 42.0, "cnniqa": 2.0,
     "maniqa": 217.0, "topiq": 40.0, "clip-iqa-plus": 16.0, "paq2piq": 14.2,
 }  # fmt: skip
-"""Of quality metrics. The last four come from another package: MANIQA is a ViT-B/8 on 224 px, TOPIQ and CLIP-IQA+ use a
-ResNet-50, PAQ-2-PIQ a ResNet-18; theirs are estimates by these backbones."""
+"""Giga operations of quality metrics. The last four come from another package: MANIQA is a ViT-B/8 on 224 px, TOPIQ and
+CLIP-IQA+ use a ResNet-50, PAQ-2-PIQ a ResNet-18; their numbers are estimates from these backbones."""
 OTHER_METRIC = 60.0
-"""Of a metric that nobody counted."""
+"""Giga operations assumed for a metric that has not been counted."""
 DENOISER, DIFFUSION = 653.7, 2239.7
 DEFENSES = {"disco": 614.6, "fcn": 4.5, "real-esrgan": 477.0, "mprnet": 3528.0}
-"""Of purifications by a network. MPRNet's: 588 giga multiplications at 256x256 px (Chen et al., "Simple Baselines for
-Image Restoration", ECCV 2022, table 6)."""
+"""Giga operations of purifications by a network. MPRNet's: 588 giga multiplications at 256x256 px (Chen et al., "Simple
+Baselines for Image Restoration", ECCV 2022, table 6)."""
 HELPERS = {"zhang-dists": 481.5, "zhang-lpips": 61.0, "cadv": 454.5}
-"""Of networks that an attack asks beside the metric."""
+"""Giga operations of networks that an attack uses besides the metric."""
 
 
 def work(spec: TaskSpec, units: int) -> Work | None:
@@ -76,18 +76,18 @@ def _purified(defense) -> float:  # a ComponentRef
 
 
 def _denoised(spec: TaskSpec) -> float:
-    """Return what a certified defense asks before the metric: nothing, a denoiser, or steps of diffusion."""
+    """Return the operations of a certified defense before the metric: none, a denoiser's, or steps of diffusion."""
     component = spec.components["defense"]
     steps = int(component.parameters.get("steps", 1)) * int(component.parameters.get("votes", 1))
     return {"drs": DENOISER, "dms": DENOISER, "ddrs": DIFFUSION, "dp": DIFFUSION * steps}.get(_name(component.id), 0.0)
 
 
 def _attacked(spec: TaskSpec, metric: float, defense: float) -> float:
-    """Return the operations for one image: scores or gradients, times what each of them passes through."""
+    """Return the operations for one image: the number of scores or gradients, times the cost of each."""
     component = spec.components["attack"]
     fields, name = component.parameters, _name(component.id)
     through = metric + (defense * int(spec.options["samples"]) if spec.options["adaptive"] else 0.0)
-    if name in ("uap", "facpa"):  # learnt before, by the step fit
+    if name in ("uap", "facpa"):  # trained in the step `fit`
         return 0.0
     if "queries" in fields:
         return GIGA * through * int(fields["queries"])

@@ -1,4 +1,4 @@
-"""What the track answers to `imharness.audit`: outputs of models are checked, shared out and audited."""
+"""Answers `imharness.audit`: checks the outputs of models, divides the rows and audits them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from imharness_membership.audit import audit, standard, usable
 from imharness_membership.audit_inputs import Array, Named, Outputs, checked
 
 FEWEST = 20
-"""Members, and non-members, that evaluators need at least to learn from, and to be tested on."""
+"""The fewest members, and the fewest non-members, from which evaluators learn and on which they are tested."""
 
 
 def answered(asked: AuditRequest) -> AuditAnswer:
-    """Audit a model; raises `UsageError` that names argument and row."""
+    """Audit a model; raises `UsageError` that names the argument and the row."""
     known, tested = _parts(asked)
     for name, part in (("learn from", known), ("be tested on", tested)):
         inside, outside = int(part.member.sum()), int((~part.member).sum())
@@ -42,7 +42,7 @@ def _chosen(evaluators: Sequence[Component], named: bool, rows: int) -> list[Mem
 
 
 def _parts(asked: AuditRequest) -> tuple[Outputs, Outputs]:
-    """Return the rows that evaluators learn from and those they are tested on."""
+    """Return the rows from which evaluators learn and those on which they are tested."""
     read = _outputs(asked.target)
     if asked.target.shadow is not None:
         return _at(read, asked.target.shadow), _at(read, ~asked.target.shadow)
@@ -55,7 +55,7 @@ def _parts(asked: AuditRequest) -> tuple[Outputs, Outputs]:
 
 
 def _outputs(given: GivenOutputs) -> Outputs:
-    """Return outputs, labels and membership, checked."""
+    """Return the checked outputs, labels and membership."""
     probabilities, rows, members = given.called
     outputs, labels = checked(given.probabilities, given.labels, Named(probabilities, rows, "apply a softmax first"))
     if given.member.shape != labels.shape:

@@ -1,4 +1,4 @@
-"""The shared part of attacks by a neural network: it learns from a shadow model's rows who was a member."""
+"""The base of attacks by a neural network, which learns membership from a shadow model's rows."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,21 +13,21 @@ from imharness.membership import MembershipEvaluator
 from imharness_membership.descent import Adam
 
 KEPT = 8
-"""Networks that are kept for further targets of the same shadow."""
+"""The number of networks that are kept for further targets of the same shadow model."""
 
 
 class LearntEvaluator(MembershipEvaluator):
     """Trains a network on shadow rows whose membership is known."""
 
     epochs: int = Field(default=30, ge=1, le=10_000, description="Training epochs.")
-    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Learning rate of Adam.")
+    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Adam's learning rate.")
     batch_size: int = Field(default=128, ge=1, description="Rows per training step.")
     seed: int = Field(default=0, ge=0, description="Seed of the initialisation and of the order of rows.")
 
     def learner(
         self, make: Callable[[Sequence[torch.Tensor]], nn.Module]
     ) -> Callable[[Sequence[torch.Tensor], torch.Tensor], nn.Module]:
-        """Return what trains the network `make` gives for inputs; equal inputs get the network that is there already.
+        """Return a function that trains the network of `make` on inputs; equal inputs get the network already trained.
 
         The network maps rows of the inputs to logits of membership ``(n,)``.
         """

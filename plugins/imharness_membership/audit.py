@@ -1,4 +1,4 @@
-"""The audit of one model: what every evaluator finds out, with which confidence, and which rows are exposed.
+"""The audit of one model: what every evaluator finds out, with intervals, and which rows are exposed.
 
 Song & Mittal (USENIX Security 2021), sections 3 and 4.
 """
@@ -26,21 +26,21 @@ FPRS = (0.001, 0.01)
 LEVEL = 0.95
 SLOW = "harness/neural"
 MANY = 50_000
-"""Target rows above which the NN attack is left out unless it is asked for."""
+"""The number of target rows above which the NN attack runs only on request."""
 
 
 def standard(installed: Iterable[Component], rows: int) -> list[MembershipEvaluator]:
-    """Return the evaluators that need no more than outputs and labels; those of many `rows` without the slow one."""
+    """Return the evaluators that need only outputs and labels; for many `rows`, without the slow one."""
     found = [e for e in installed if isinstance(e, MembershipEvaluator) and not e.reads]
     return [e for e in found if rows <= MANY or e.info.id != SLOW]
 
 
 def usable(chosen: Iterable[Component]) -> list[MembershipEvaluator]:
-    """Return evaluators that were asked for; raises `UsageError` for one that an audit cannot use."""
+    """Return the requested evaluators; raises `UsageError` for one that an audit cannot use."""
     found = []
     for evaluator in chosen:
         if not isinstance(evaluator, MembershipEvaluator):
-            raise UsageError(f"{evaluator.label} is no membership evaluator.")
+            raise UsageError(f"{evaluator.label} is not a membership evaluator.")
         if evaluator.reads:
             wanted = ", ".join(sorted(evaluator.reads))
             raise UsageError(f"{evaluator.label} needs {wanted}; an audit has outputs only.")
@@ -50,7 +50,7 @@ def usable(chosen: Iterable[Component]) -> list[MembershipEvaluator]:
 
 @fresh_numerics()
 def audit(shadow: Outputs, target: Outputs, evaluators: Sequence[MembershipEvaluator], progress: Any) -> ModelAudit:
-    """Let evaluators guess the target's members; they get its rows in a random order that they do not know."""
+    """Let evaluators guess the target's members; they get its rows in a random order that is kept from them."""
     order = torch.randperm(len(target.labels), generator=generator(0)).numpy()
     outputs, labels, member = target.outputs[order], target.labels[order], target.member[order]
     query = _query(shadow, outputs, labels)
@@ -136,9 +136,9 @@ def auc_interval(scores: Array, member: Array) -> Estimate:
 
 
 def _tpr_at(scores: Array, member: Array, fpr: float) -> Estimate | None:
-    """Return the true-positive rate at the lowest threshold with at most that false-positive rate.
+    """Return the true-positive rate at the lowest threshold whose false-positive rate is at most `fpr`.
 
-    The interval is Clopper & Pearson's, for this threshold. Fewer non-members than 1 / `fpr` do not define the rate.
+    The interval is Clopper & Pearson's, for this threshold. None with fewer than 1 / `fpr` non-members.
     """
     outside = np.sort(scores[~member])
     allowed = int(np.floor(fpr * len(outside) + 1e-9))

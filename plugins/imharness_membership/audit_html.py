@@ -13,10 +13,14 @@ from imharness.files import NO_MARKUP
 from imharness.questions import ModelAudit
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b", "#17becf")
-"""Colours of Okabe & Ito, which colour-blind readers can tell apart."""
+"""Okabe and Ito's colours, which colour-blind readers can tell apart."""
 SETTINGS = {
-    "svg.fonttype": "none", "svg.hashsalt": "audit", "font.size": 10, "font.family": "sans-serif", **NO_MARKUP,
-}  # fmt: skip
+    "svg.fonttype": "none",
+    "svg.hashsalt": "audit",
+    "font.size": 10,
+    "font.family": "sans-serif",
+    **NO_MARKUP,
+}
 
 
 def report(found: ModelAudit, name: str) -> str:
@@ -27,11 +31,15 @@ def report(found: ModelAudit, name: str) -> str:
     pictures = [
         (
             "ROC, both axes logarithmic",
-            "Members found while few others are accused.",
+            "Share of members found against share of non-members accused.",
             _picture(_roc, found),
         ),
         ("Risk scores of members", "Share of members at or below a risk score.", _picture(_distribution, found)),
-        ("Calibration", "Real share of members against the risk score; area: rows.", _picture(_calibration, found)),
+        (
+            "Calibration",
+            "True share of members against the risk score; the area shows the number of rows.",
+            _picture(_calibration, found),
+        ),
         ("Classes", "Mean risk score of members against train minus test accuracy.", _picture(_classes, found)),
     ]
     findings = sorted(found.findings, key=lambda f: -f.accuracy.value)
@@ -84,7 +92,7 @@ def _calibration(axes: Axes, found: ModelAudit) -> None:
     largest = max(found.risk.rows)
     axes.plot([0, 1], [0, 1], ":", color="gray", lw=1)
     axes.scatter(found.risk.said, found.risk.real, [10 + 150 * n / largest for n in found.risk.rows], COLOURS[1])
-    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="risk score", ylabel="real share of members")
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="risk score", ylabel="true share of members")
 
 
 def _classes(axes: Axes, found: ModelAudit) -> None:

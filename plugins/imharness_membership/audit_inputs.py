@@ -1,4 +1,4 @@
-"""What an audit reads: outputs and labels of a model and of its shadow model, on members and non-members."""
+"""Reads the input of an audit: outputs and labels of a model and its shadow model, on members and non-members."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Named:
-    """What messages call the arrays, and what they advise where outputs are logits."""
+    """The names of the arrays in messages, and the advice where outputs are logits."""
 
     outputs: str
     labels: str
@@ -37,13 +37,14 @@ def read_audit(path: Path, logits: bool) -> dict[str, Outputs]:
     """Return the outputs of ``shadow`` and ``target`` from an npz, csv or parquet file.
 
     An npz has the arrays {shadow,target}_{member,nonmember}_{outputs,labels}. A table has the columns model ("shadow"
-    or "target"), member (0 or 1), label, and the outputs as p0, p1, ... Raises `UsageError` that names array and row.
+    or "target"), member (0 or 1), label, and the outputs as p0, p1, ... Raises `UsageError` that names the array and
+    row.
     """
     if not path.is_file():
         raise UsageError(f"{path} does not exist.")
     readers = {".npz": _from_npz, ".csv": _from_table, ".parquet": _from_table, ".pq": _from_table}
     if path.suffix not in readers:
-        raise UsageError(f"{path}: cannot tell from its ending what it is; use .npz, .csv or .parquet.")
+        raise UsageError(f"{path}: the ending must be .npz, .csv or .parquet.")
     read = readers[path.suffix](path)
     parts = {
         name: checked(outputs, labels, Named(f"{path}: {name}_outputs", f"{path}: {name}_labels"), logits)
@@ -86,7 +87,7 @@ def _from_table(path: Path) -> dict[str, tuple[Array, Array]]:
     if len(strange):
         shown = str(model[strange[0]])
         raise UsageError(f"{path}, row {strange[0]}: model is {shown!r:.60}; it must be shadow or target.")
-    _refuse(f"{path}, row", (member != 0) & (member != 1), "has a member that is neither 0 nor 1", member)
+    _refuse(f"{path}, row", (member != 0) & (member != 1), "has a value of member that is neither 0 nor 1", member)
     member = member == 1
     return {
         f"{name}_{side}": (outputs[mask], labels[mask])
@@ -106,8 +107,8 @@ def _leading(names: Sequence[str]) -> Iterator[str]:
 def checked(outputs: Array, labels: Array, named: Named, logits: bool = False) -> tuple[Array, Array]:
     """Return probabilities float32 ``(n, classes)``, of logits by softmax, and labels int64 ``(n,)``.
 
-    Raises `UsageError` that names array and row: shapes, numbers outside [0, 1], rows that do not sum to 1, labels that
-    are no class.
+    Raises `UsageError` that names the array and row, for wrong shapes, numbers outside [0, 1], rows that do not sum to
+    1, and labels that are not a class.
     """
     where = named.outputs
     if outputs.ndim != 2 or outputs.shape[1] < 2 or outputs.dtype.kind not in "iuf":
@@ -122,13 +123,16 @@ def checked(outputs: Array, labels: Array, named: Named, logits: bool = False) -
     if labels.dtype.kind not in "iuf":
         raise UsageError(f"{named.labels} must be whole numbers, got {labels.dtype}.")
     outside = ~np.isfinite(labels) | (labels != np.floor(labels)) | (labels < 0) | (labels >= outputs.shape[1])
-    _refuse(f"{named.labels}, row", outside, f"is no class from 0 to {outputs.shape[1] - 1}", labels)
+    _refuse(f"{named.labels}, row", outside, f"is not a class from 0 to {outputs.shape[1] - 1}", labels)
     if logits:
         shifted = np.exp(outputs.astype(np.float64) - outputs.max(axis=1, keepdims=True))
         outputs = shifted / shifted.sum(axis=1, keepdims=True)
     else:
-        _refuse(f"{where}, row", (outputs < 0).any(axis=1) | (outputs > 1 + SUM_TOLERANCE).any(axis=1),
-                f"is outside [0, 1]; if these are logits, {named.remedy}")  # fmt: skip
+        _refuse(
+            f"{where}, row",
+            (outputs < 0).any(axis=1) | (outputs > 1 + SUM_TOLERANCE).any(axis=1),
+            f"is outside [0, 1]; if these are logits, {named.remedy}",
+        )
         total = outputs.sum(axis=1, dtype=np.float64)
         _refuse(
             f"{where}, row", np.abs(total - 1) > SUM_TOLERANCE, f"does not sum to 1 (logits: {named.remedy})", total

@@ -1,4 +1,4 @@
-"""How far a model's confidence is from how often it is right."""
+"""How far a model's confidence differs from its accuracy."""
 
 import torch
 
@@ -9,7 +9,8 @@ def calibration_error(outputs: torch.Tensor, labels: torch.Tensor) -> float:
     """Return the expected calibration error of probabilities ``(n, classes)`` for int64 labels ``(n,)``, in [0, 1].
 
     Guo, Pleiss, Sun & Weinberger, "On Calibration of Modern Neural Networks" (ICML 2017), equation 3: rows fall into 15
-    bins of equal width by their largest probability; mean distance between a bin's mean confidence and its accuracy.
+    bins of equal width by their largest probability; the error is the mean over rows of the distance between a bin's
+    mean confidence and its accuracy.
     """
     confidence, guess = outputs.double().max(dim=1)
     place = (confidence * BINS).ceil().long().clamp(1, BINS) - 1

@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def membership() -> None:
-    """Find out how much a model gives away about its training set."""
+    """Find out how much a model reveals about its training set."""
 
 
 @membership.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--logits", is_flag=True, help="The outputs are logits, not probabilities.")
 @click.option(
-    "--evaluator", "names", multiple=True, metavar="NAME", help="Only this evaluator; may be given several times."
+    "--evaluator",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Use this evaluator; may be given several times. Default: all that need only outputs and labels.",
 )
 @click.option("--per-class", is_flag=True, help="Also print the attack accuracy within each class.")
 @click.option(
@@ -32,7 +36,7 @@ def membership() -> None:
     "json_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write facts as JSON here, full precision.",
+    help="Write the results here as JSON, with full precision.",
 )
 @click.option(
     "--html", "html_file", type=click.Path(path_type=Path), metavar="FILE", help="Write a self-contained report here."
@@ -41,7 +45,7 @@ def membership() -> None:
     "--fail-above",
     type=Share(),
     metavar="SHARE",
-    help="Exit 1 when the accuracy of the strongest attack, 0 to 1, is above this. Default: never.",
+    help="Exit with status 1 when the accuracy of the strongest attack, 0 to 1, is above this. Default: never.",
 )
 @click.pass_context
 def audit(
@@ -54,7 +58,7 @@ def audit(
     html_file: Path | None,
     fail_above: float | None,
 ) -> None:
-    """Audit a model from its outputs on members and non-members, and those of a shadow model.
+    """Audit a model from its outputs on members and non-members, and from those of a shadow model.
 
     FILE is an npz with the arrays {shadow,target}_{member,nonmember}_{outputs,labels}, or a csv or parquet table with
     the columns model (shadow or target), member (0 or 1), label, p0, p1, ...
@@ -82,7 +86,7 @@ def audit(
 
 
 def _evaluators(names: tuple[str, ...], rows: int) -> list[MembershipEvaluator]:
-    """Return the evaluators asked for, or all that need no more than outputs and labels."""
+    """Return the requested evaluators, or all that need only outputs and labels."""
     from imharness.commands import console, find
     from imharness.commands import every as installed
     from imharness_membership.audit import MANY, SLOW, standard, usable
@@ -90,7 +94,7 @@ def _evaluators(names: tuple[str, ...], rows: int) -> list[MembershipEvaluator]:
     if names:
         return usable([find("evaluator", name) for name in names])
     if rows > MANY:
-        console.say(f"{SLOW} is left out: more than {MANY} rows; ask for it with --evaluator")
+        console.say(f"{SLOW} is left out because there are more than {MANY} rows; ask for it with --evaluator")
     return standard(installed("evaluator"), rows)
 
 
@@ -109,7 +113,7 @@ def _print(found: ModelAudit, per_class: bool) -> None:
     console.table("What an adversary finds out (95% intervals)", columns, rows)
     risk = found.risk
     console.table(
-        "Privacy risk scores: accuse whoever reaches the threshold",
+        "Privacy risk scores: accusing all rows that reach a threshold",
         ["threshold", "precision", "recall"],
         [
             (f"{t:g}", "-" if p is None else f"{p:.3f}", f"{r:.3f}")

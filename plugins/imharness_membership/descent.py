@@ -1,8 +1,8 @@
-"""Adam and plain gradient descent with torch's fused kernels, without what `torch.optim` does around each of them.
+"""Adam and plain gradient descent with torch's fused kernels, without the overhead of `torch.optim`.
 
-One step of the small networks of this package takes a fraction of a millisecond. Hooks, groups of parameters by device
-and one counter of steps for each parameter take a third of it more. The numbers are those of `torch.optim`, bit by bit,
-where a parameter has a slope in all steps or in none: its first moments are scaled by the steps of all.
+One step of this package's small networks takes a fraction of a millisecond. Hooks, groups of parameters by device and
+a step counter for each parameter would add a third to it. The numbers equal those of `torch.optim` bit by bit where a
+parameter has a gradient in all steps or in none: the correction of the moments counts the steps of all parameters.
 """
 
 from collections.abc import Iterable
@@ -10,11 +10,11 @@ from collections.abc import Iterable
 import torch
 
 BETAS, EPS = (0.9, 0.999), 1e-8
-"""Of Adam (Kingma & Ba, ICLR 2015), as `torch.optim.Adam` has them by default."""
+"""Adam's decay rates and epsilon (Kingma & Ba, ICLR 2015), the defaults of `torch.optim.Adam`."""
 
 
 class Descent:
-    """Changes parameters, all on one device, step by step so that losses fall.
+    """Gradient descent on parameters that are all on one device.
 
     `learning_rate` may be changed between steps.
     """
@@ -24,7 +24,7 @@ class Descent:
         self._parameters = [own for own in parameters if own.requires_grad]
 
     def step(self, loss: torch.Tensor) -> None:
-        """Go one step down the slope of a loss, a scalar; parameters without a slope stay as they are."""
+        """Take one step down the gradient of a loss, a scalar; parameters without a gradient stay as they are."""
         for own in self._parameters:
             own.grad = None
         loss.backward()
@@ -32,7 +32,7 @@ class Descent:
             self._update([place for place, own in enumerate(self._parameters) if own.grad is not None])
 
     def _update(self, places: list[int]) -> None:
-        """Change the parameters at these places by what their slopes say."""
+        """Change the parameters at these places by their gradients."""
         raise NotImplementedError
 
 
@@ -42,13 +42,21 @@ class Sgd(Descent):
     def _update(self, places: list[int]) -> None:
         chosen = [self._parameters[place] for place in places]
         torch._fused_sgd_(
-            chosen, [own.grad for own in chosen], [], weight_decay=self.weight_decay, momentum=0.0,
-            lr=self.learning_rate, dampening=0.0, nesterov=False, maximize=False, is_first_step=False,
-        )  # fmt: skip
+            chosen,
+            [own.grad for own in chosen],
+            [],
+            weight_decay=self.weight_decay,
+            momentum=0.0,
+            lr=self.learning_rate,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+            is_first_step=False,
+        )
 
 
 class Adam(Descent):
-    """Adam; `weight_decay` is added to the slope."""
+    """Adam; `weight_decay` times the parameter is added to the gradient."""
 
     def __init__(self, parameters: Iterable[torch.Tensor], learning_rate: float, weight_decay: float = 0.0) -> None:
         super().__init__(parameters, learning_rate, weight_decay)
@@ -59,12 +67,21 @@ class Adam(Descent):
         self._steps[0] += 1
         chosen = [self._parameters[place] for place in places]
         torch._fused_adam_(
-            chosen, [own.grad for own in chosen], [self._means[place] for place in places],
-            [self._squares[place] for place in places], [], self._steps * len(places), amsgrad=False,
-            lr=self.learning_rate, beta1=BETAS[0], beta2=BETAS[1], weight_decay=self.weight_decay, eps=EPS,
+            chosen,
+            [own.grad for own in chosen],
+            [self._means[place] for place in places],
+            [self._squares[place] for place in places],
+            [],
+            self._steps * len(places),
+            amsgrad=False,
+            lr=self.learning_rate,
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            weight_decay=self.weight_decay,
+            eps=EPS,
             maximize=False,
-        )  # fmt: skip
+        )
 
 
 KINDS = {"adam": Adam, "sgd": Sgd}
-"""By the name that a training plan gives."""
+"""The optimisers, by their name in a training plan."""

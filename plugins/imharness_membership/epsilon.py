@@ -1,6 +1,6 @@
-"""A lower bound of epsilon from guesses of membership: what differential privacy the model cannot have.
+"""A lower bound of epsilon from guesses of membership: the differential privacy that the model cannot have.
 
-Whoever guesses members of an (epsilon, delta)-private model has TPR <= exp(epsilon) FPR + delta, and so have guesses of
+Guesses of members of an (epsilon, delta)-private model satisfy TPR <= exp(epsilon) FPR + delta, and so do guesses of
 non-members (Kairouz, Oh & Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015, theorem 2.1). The
 bound is log((TPR - delta) / FPR) at the ends of both rates' Clopper-Pearson intervals (Jagielski, Ullman & Oprea,
 "Auditing Differentially Private Machine Learning", NeurIPS 2020, section 3). Rows count as independent.
@@ -18,18 +18,18 @@ THRESHOLDS = 50
 
 @dataclass(frozen=True)
 class Rule:
-    """Who is accused: rows with at least this score of being a member, or with less of being none."""
+    """The accused rows: those with at least this score of being members, or those below it of being non-members."""
 
     threshold: float
     members: bool
 
 
 def epsilon_bound(right: Array, of: Array, wrong: Array, others: Array, delta: float = DELTA) -> Array:
-    """Return the lower bound of epsilon, 0 at least; both rates hold together with 95%.
+    """Return the lower bound of epsilon, at least 0; the intervals of both rates hold together with 95% confidence.
 
     Args:
-        right, of: how many are accused rightly, and of how many.
-        wrong, others: how many are accused wrongly, and of how many.
+        right, of: number of rows accused rightly, and the number of rows they are taken from.
+        wrong, others: number of rows accused wrongly, and the number of rows they are taken from.
     """
     share = (1 - LEVEL) / 2
     low = np.where(right > 0, scipy.special.betaincinv(np.maximum(right, 1), of - right + 1, share), 0.0)
@@ -38,7 +38,7 @@ def epsilon_bound(right: Array, of: Array, wrong: Array, others: Array, delta: f
 
 
 def chosen_rule(score: Array, member: Array, delta: float = DELTA) -> tuple[float, Rule]:
-    """Return the rule whose bound is the largest on these rows, and this bound, which is too large by choice."""
+    """Return the rule with the largest bound on these rows, and that bound, which the choice makes too large."""
     tried = np.unique(np.quantile(score, np.linspace(0, 1, THRESHOLDS + 2)[1:-1], method="nearest"))
     rules = [Rule(float(threshold), side) for side in (True, False) for threshold in tried]
     bounds = np.concatenate([_bounds(score, member, tried, side, delta) for side in (True, False)])
@@ -46,7 +46,7 @@ def chosen_rule(score: Array, member: Array, delta: float = DELTA) -> tuple[floa
 
 
 def held_out(rule: Rule, score: Array, member: Array, delta: float = DELTA) -> float:
-    """Return the bound that a rule reaches on rows on which it was not chosen."""
+    """Return the bound that a rule gives on rows on which it was not chosen."""
     return float(_bounds(score, member, np.array([rule.threshold]), rule.members, delta)[0])
 
 

@@ -1,4 +1,4 @@
-"""The shared part of attacks with reference models: log odds, and a threshold learnt on one of the references.
+"""The base of attacks with reference models: log odds, and a threshold learnt on one of the references.
 
 A reference model whose members are known stands in for the target: its statistic, computed from the other references,
 gives the threshold that separates its members best.
@@ -15,11 +15,11 @@ from imharness_membership.thresholds import class_thresholds
 
 FLOOR = 1e-30
 SCALE = 1e30
-"""Scores are clipped here, so that none is infinite."""
+"""Scores are clipped to this magnitude, so that none is infinite."""
 
 
 def log_odds(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return log p_y - log of the sum of the others, ``(n,)``; this is exact near p_y = 1, where 1 - p_y is not.
+    """Return log p_y minus the log of the sum of the others, ``(n,)``: exact near p_y = 1, where 1 - p_y is not.
 
     Carlini et al., "Membership Inference Attacks From First Principles" (IEEE S&P 2022), section V-B.
     """
@@ -29,7 +29,7 @@ def log_odds(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 class ReferenceEvaluator(MembershipEvaluator):
-    """Compares what the target says about a row with what reference models say about it."""
+    """Compares the target's answer on a row with those of reference models."""
 
     reads = frozenset[Evidence]({"references"})
 
@@ -59,7 +59,7 @@ class ReferenceEvaluator(MembershipEvaluator):
                 found.log_odds[1:], found.member[1:], found.population_log_odds[1:], found.population_log_odds[0]
             )
             stand_in = self.statistic(found.log_odds[0], found.population_log_odds[0], rest, trained)
-            order = stand_in.argsort(stable=True)  # of equally good thresholds the lowest, in whatever order rows come
+            order = stand_in.argsort(stable=True)  # the lowest of equally good thresholds, whatever the order of rows
             values, member = stand_in[order].cpu().numpy(), found.member[0][order].cpu().numpy()
             threshold = class_thresholds(values, member, np.zeros(len(values), dtype=np.int64), 1)
             clean = torch.nan_to_num(scores, nan=-SCALE).clamp(-SCALE, SCALE)

@@ -1,7 +1,7 @@
-"""The networks of a split: on which rows and from which seeds they are trained, what they answer, what is kept of them.
+"""The networks of a split: their rows and seeds, their training, their outputs, and the weights that are kept.
 
-Seeds depend on the run, the split and the network's part in it, not on the defense: networks that two tasks train alike
-are equal, and those of two trainings start alike and see their rows in one order.
+Seeds depend on the run, the split and the network's part in it, not on the defense: networks that two tasks train in
+the same way are equal, and the networks of two trainings have the same start and see their rows in the same order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +16,9 @@ from imharness_membership.splits import split_rows
 from imharness_membership.training import accuracy
 
 After = Callable[[int, torch.nn.Module, int], None]
-"""Called after every epoch: number of the network, the network, epochs done."""
+"""A function called after every epoch with the network's number, the network, and the number of epochs done."""
 WEIGHTS = "weights."
-"""What the names of arrays with weights begin with."""
+"""The prefix of the names of arrays with weights."""
 
 
 class Split:
@@ -32,12 +32,15 @@ class Split:
 
     @property
     def plan(self) -> TrainingPlan:
-        """How long and how networks are trained."""
+        """The plan by which networks are trained."""
         options = self.context.options
         return TrainingPlan(
-            int(options["epochs"]), int(options["batch_size"]), float(options["learning_rate"]),
-            str(options["optimiser"]), int(options.get("decay_after", 0)),
-        )  # fmt: skip
+            int(options["epochs"]),
+            int(options["batch_size"]),
+            float(options["learning_rate"]),
+            str(options["optimiser"]),
+            int(options.get("decay_after", 0)),
+        )
 
     def rng(self, *purpose: str) -> torch.Generator:
         """Return a generator that is the same in all tasks of this split."""
@@ -56,16 +59,21 @@ class Split:
         return network
 
     def loaded(self, arrays: Mapping[str, np.ndarray], place: int) -> torch.nn.Module:
-        """Return the network whose weights stand at a place of stored arrays."""
+        """Return the network whose weights are at a place of stored arrays."""
         network = self.fresh("loaded")
         names = [name for name in arrays if name.startswith(WEIGHTS)]
         network.load_state_dict({name.removeprefix(WEIGHTS): torch.from_numpy(arrays[name][place]) for name in names})
         return network.eval()
 
     def trained(
-        self, training: MembershipTraining, member: torch.Tensor, reference: torch.Tensor, part: str,
-        after: After = lambda number, network, done: None, number: int = 0,
-    ) -> torch.nn.Module:  # fmt: skip
+        self,
+        training: MembershipTraining,
+        member: torch.Tensor,
+        reference: torch.Tensor,
+        part: str,
+        after: After = lambda number, network, done: None,
+        number: int = 0,
+    ) -> torch.nn.Module:
         """Return a network trained on its members."""
         network = self.fresh(part)
 
@@ -80,12 +88,16 @@ class Split:
         return trained
 
     def trained_many(
-        self, training: MembershipTraining, members: Sequence[torch.Tensor], reference: torch.Tensor, after: After,
+        self,
+        training: MembershipTraining,
+        members: Sequence[torch.Tensor],
+        reference: torch.Tensor,
+        after: After,
         before: int = 0,
-    ) -> list[torch.nn.Module]:  # fmt: skip
-        """Return one trained reference model per set of members; all at once where the defense has a way to.
+    ) -> list[torch.nn.Module]:
+        """Return one trained reference model per set of members; all at once if the defense can.
 
-        `before`: how many reference models come before these.
+        `before`: number of reference models before these.
         """
         parts = [f"reference {before + number}" for number in range(len(members))]
         first = self.fresh(parts[0])
@@ -117,10 +129,10 @@ class Split:
 
 
 class Checkpoints:
-    """What plain training leaves for releases and for early stopping: weights of its last epoch and of some before.
+    """The weights that plain training keeps for releases and early stopping: of its last epoch and of some before.
 
-    Those are the epochs after which more of the defender's other rows are classified right than ever before. Whoever
-    stops at a given accuracy stops at one of them: a later epoch without a gain knows more about its members only.
+    Those are the epochs after which more of the defender's other rows are classified right than after any before. Early
+    stopping at a given accuracy stops at one of them: a later epoch without a gain knows more about its members only.
     """
 
     def __init__(self, split: Split, reference: torch.Tensor) -> None:
@@ -144,11 +156,11 @@ class Checkpoints:
 
 
 def closest(held_out: np.ndarray, wanted: float) -> int:
-    """Return the place of the checkpoint to stop at for a wanted accuracy, the first of equally close ones.
+    """Return the place of the checkpoint whose accuracy is closest to `wanted`, the first of equally close ones.
 
     Args:
-        held_out: accuracies on the defender's other rows, ``(e,)``, as `Checkpoints` keeps them. The last epoch, which
-            releases need, is no candidate where an earlier one is as accurate.
+        held_out: accuracies on the defender's other rows, ``(e,)``, from `Checkpoints`. The last epoch, which releases
+            need, is not a candidate if an earlier one is as accurate.
     """
     if len(held_out) > 1 and held_out[-1] <= held_out[:-1].max():
         held_out = held_out[:-1]

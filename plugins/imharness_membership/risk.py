@@ -1,4 +1,4 @@
-"""The privacy risk score: how likely a row is a member, given what the model says about it.
+"""The privacy risk score: how likely a row is a member, given the model's output on it.
 
 Song & Mittal (USENIX Security 2021), section 4.2: equation 11 estimates, per class, how modified entropy is distributed
 over members and non-members of the shadow model; equation 12 turns it into a probability for any prior.
@@ -9,7 +9,7 @@ import numpy as np
 Array = np.ndarray
 BINS, FLOOR = 5, 1e-10
 SLACK = 1e-6
-"""A score reaches a threshold that it misses by less: .9 comes back from float32 as .89999998."""
+"""A score that misses a threshold by less than this reaches it: float32 turns .9 into .89999998."""
 
 
 def risk_scores(
@@ -23,9 +23,9 @@ def risk_scores(
 ) -> Array:
     """Return float64 ``(m,)`` in [0, 1]: the probability that each target row is a member.
 
-    Modified entropies, floored at 1e-10, fall into five log-spaced bins between the least and the greatest one of the
-    shadow rows of their class; what lies outside belongs to the bin at the end. An empty bin has the score of the
-    nearest bin that is not, the lower one first. A class without shadow rows uses all rows.
+    Modified entropies, floored at 1e-10, fall into five log-spaced bins between the least and the greatest of the
+    shadow rows of their class; values outside belong to the bin at that end. An empty bin has the score of the nearest
+    bin that is not empty, the lower one of two. A class without shadow rows uses all rows.
 
     Args:
         shadow, target: modified entropies ``(n,)``, ``(m,)``.
@@ -68,7 +68,7 @@ def _nearest(score: Array) -> Array:
 
 
 def precision_and_recall(scores: Array, member: Array, thresholds: Array) -> tuple[Array, Array]:
-    """Return precision (NaN where nobody is accused) and recall of "member if the score reaches the threshold"."""
+    """Return precision (NaN where no row is accused) and recall of accusing the rows that reach each threshold."""
     inside, outside, thresholds = np.sort(scores[member]), np.sort(scores[~member]), thresholds - SLACK
     hit = len(inside) - np.searchsorted(inside, thresholds)
     accused = hit + len(outside) - np.searchsorted(outside, thresholds)
@@ -77,7 +77,7 @@ def precision_and_recall(scores: Array, member: Array, thresholds: Array) -> tup
 
 
 def calibration(scores: Array, member: Array, bins: int = 10) -> tuple[Array, Array, Array]:
-    """Return per occupied bin of the score: its mean score, its real share of members, and how many rows it has."""
+    """Return for each occupied bin of the score its mean score, its true share of members, and its number of rows."""
     place = np.minimum(((scores + SLACK) * bins).astype(np.int64), bins - 1)
     count = np.bincount(place, minlength=bins)
     kept = count > 0
@@ -86,6 +86,6 @@ def calibration(scores: Array, member: Array, bins: int = 10) -> tuple[Array, Ar
 
 
 def calibration_rmse(scores: Array, member: Array, bins: int = 10) -> float:
-    """Return the root mean square difference between the score and the real share of members, over rows."""
+    """Return the root mean square difference between the score and the true share of members, over rows."""
     said, real, count = calibration(scores, member, bins)
     return float(np.sqrt(np.average((said - real) ** 2, weights=count)))

@@ -6,7 +6,7 @@ Array = np.ndarray
 
 
 def roc(scores: Array, member: Array, points: int = 400) -> tuple[Array, Array]:
-    """Return false-positive and true-positive rates where the curve turns, at most `points`, dense near 0."""
+    """Return false- and true-positive rates at the turns of the curve: at most `points`, dense near 0."""
     order = np.argsort(-scores, kind="stable")
     last = np.r_[scores[order][1:] != scores[order][:-1], True]
     tpr = np.r_[0.0, np.cumsum(member[order])[last] / member.sum()]

@@ -1,4 +1,4 @@
-"""Disjoint parts of a table for target, shadow and their defenders."""
+"""Disjoint parts of a table for the target model, the shadow model and their defenders."""
 
 import torch
 
@@ -9,7 +9,7 @@ KINDS = ("member", "non_member", "reference")
 
 
 def part_of(n: int, part: int = 0) -> int:
-    """Return how many rows train a model: `part`, or a sixth of the table's `n`."""
+    """Return the number of rows that train a model: `part`, or a sixth of the table's `n`."""
     return part or n // 6
 
 
@@ -19,7 +19,7 @@ def split_rows(n: int, rng: torch.Generator, part: int = 0, shadow: int = 0) -> 
     Args:
         n: rows of the table.
         part: rows of each part of the target; 0: a sixth of the table.
-        shadow: rows of each part of the shadow; 0: as many as of the target's.
+        shadow: rows of each part of the shadow; 0: as many as for the target.
     """
     size = part_of(n, part)
     sizes = {"target": size, "shadow": shadow or size}

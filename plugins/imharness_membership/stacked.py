@@ -1,7 +1,7 @@
-"""Many networks of one architecture at once: their weights stand in stacks ``(K, ...)`` by name.
+"""Many networks of one architecture at once: their weights are stacks ``(K, ...)`` by name.
 
-Chains of linear layers and activations are batched matrix products. Other networks go through `torch.func.vmap`, which
-costs small ones more than their products do.
+Chains of linear layers and activations become batched matrix products. Other networks go through `torch.func.vmap`,
+whose overhead is larger than the products of a small network.
 """
 
 import copy
@@ -15,7 +15,7 @@ Weights = Mapping[str, torch.Tensor]
 Answers = Callable[[Weights, torch.Tensor], torch.Tensor]
 """Stacked weights and inputs ``(K, n, ...)`` -> logits ``(K, n, classes)``."""
 PLAIN = (nn.ReLU, nn.Tanh)
-"""Activations that see every number by itself."""
+"""Elementwise activations."""
 
 
 def stack_weights(networks: Sequence[nn.Module]) -> dict[str, torch.Tensor]:
@@ -31,11 +31,11 @@ def unstack_weights(weights: Weights, networks: Sequence[nn.Module]) -> None:
 
 
 def answers_of(network: nn.Module) -> Answers:
-    """Return what several networks of an architecture answer, given their weights."""
+    """Return the function from stacked weights and inputs to the logits of networks of this architecture."""
     if is_chain(network):
         return lambda weights, x: through(network, weights, x)
 
-    blank = copy.deepcopy(network)  # one that has a layer twice does not get its own weights back
+    blank = copy.deepcopy(network)  # a network that uses a layer twice would not get its own weights back
 
     def one(own: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
         found: torch.Tensor = functional_call(blank, own, (x,))
@@ -45,7 +45,7 @@ def answers_of(network: nn.Module) -> Answers:
 
 
 def is_chain(network: nn.Module) -> bool:
-    """Return whether a network is linear layers, each with weights of its own, and activations, one after the other."""
+    """Return whether a network is a sequence of linear layers, each with weights of its own, and activations."""
     if type(network) is not nn.Sequential or not all(_known(layer) for layer in network):
         return False
     linear = [layer for layer in network if isinstance(layer, nn.Linear)]
@@ -53,8 +53,8 @@ def is_chain(network: nn.Module) -> bool:
 
 
 def through(chain: nn.Module, weights: Weights, x: torch.Tensor, prefix: str = "") -> torch.Tensor:
-    """Return what comes out of stacked chains ``(K, n, outs)``; names of their weights begin with `prefix`."""
-    for name, layer in chain._modules.items():  # `named_children` leaves out a layer that stands there twice
+    """Return the outputs ``(K, n, outs)`` of stacked chains; the names of their weights begin with `prefix`."""
+    for name, layer in chain._modules.items():  # `named_children` leaves out the second use of a layer
         if isinstance(layer, nn.Linear):
             own, places = f"{prefix}{name}.", x.shape[1:-1]
             x = torch.baddbmm(weights[f"{own}bias"][:, None], x.flatten(1, -2), weights[f"{own}weight"].mT)

@@ -1,4 +1,4 @@
-"""What the cells of the track compute: trained models, reference models, and what evaluators make of them."""
+"""The steps of the track: trained models, reference models, and the guesses of evaluators."""
 
 from collections.abc import Callable, Mapping
 
@@ -18,11 +18,11 @@ from imharness_membership.risk import FLOOR
 from imharness_membership.training import generator_on
 
 FLIPPED = (0.005, 0.01, 0.02, 0.05, 0.1)
-"""Shares of bits that noise flips in rows of zeros and ones."""
+"""The shares of bits that noise flips in rows of zeros and ones."""
 SPREAD = (0.02, 0.05, 0.1, 0.2, 0.4)
-"""Standard deviations of the noise on other rows, features in [0, 1]."""
+"""The standard deviations of the noise on other rows, whose features are in [0, 1]."""
 TOGETHER = 16
-"""So many reference models are trained at once."""
+"""The number of reference models that are trained at once."""
 Outputs = Callable[[torch.Tensor], torch.Tensor]
 """Row numbers ``(n,)`` -> probabilities ``(n, classes)``."""
 
@@ -31,7 +31,7 @@ Outputs = Callable[[torch.Tensor], torch.Tensor]
 def train(context: StepContext) -> StepResult:
     """Train one model on its members; keep its outputs on members, non-members and the adversary's own rows.
 
-    Of the undefended model, the weights are kept: early stopping takes one of its epochs, releases the last one.
+    The weights of the undefended model are kept: early stopping uses one of its epochs, releases use the last one.
     """
     split, role, defense = Split(context), str(context.options["role"]), context.component("defense")
     member, reference = split.parts[f"{role}_member"], split.parts[f"{role}_reference"]
@@ -48,9 +48,10 @@ def train(context: StepContext) -> StepResult:
 
 @step(version="3")
 def stop(context: StepContext) -> StepResult:
-    """Take the epoch of undefended training that is as accurate on the defender's other rows as a defended model.
+    """Take the epoch of undefended training whose accuracy on the defender's other rows is closest to a defended
+    model's.
 
-    Song & Mittal (USENIX Security 2021), section 3.3.1. Of equally close epochs it is the first.
+    Song & Mittal (USENIX Security 2021), section 3.3.1. The first of equally close epochs is taken.
     """
     split, plain = Split(context), context.need("plain").arrays
     place = closest(plain["held_out"], context.need("matched").arrays["held_out"][-1])
@@ -59,7 +60,7 @@ def stop(context: StepContext) -> StepResult:
 
 @step(version="2")
 def release(context: StepContext) -> StepResult:
-    """Show the outputs of the undefended model as a defense releases them."""
+    """Release the outputs of the undefended model through a defense."""
     split, role = Split(context), str(context.options["role"])
     network = split.loaded(context.need("plain").arrays, -1)
     outputs = _released(split, network, split.parts[f"{role}_member"], split.parts[f"{role}_reference"], role)
@@ -68,9 +69,9 @@ def release(context: StepContext) -> StepResult:
 
 @step(version="4", shared=True)
 def references(context: StepContext) -> StepResult:
-    """Train the adversary's reference models, each on a random half of the rows the target's members are among.
+    """Train the adversary's reference models, each on a random half of the rows that include the target's members.
 
-    Of undefended ones, the weights are kept for releases, and the answers at the epochs at which the shadow could stop.
+    Undefended ones keep their weights for releases, and their answers at the epochs at which the shadow could stop.
     """
     split, defense = Split(context), context.component("defense")
     rows, halves = split.rows("target"), _halves(split)
@@ -101,7 +102,7 @@ def references(context: StepContext) -> StepResult:
 
 @step(version="1", shared=True)
 def release_references(context: StepContext) -> StepResult:
-    """Show the answers of undefended reference models as a defense releases them."""
+    """Release the answers of undefended reference models through a defense."""
     split, plain = Split(context), context.need("references").arrays
     rows, halves = split.rows("target"), _halves(split)
 
@@ -115,10 +116,10 @@ def release_references(context: StepContext) -> StepResult:
 
 @step(version="3")
 def sensitivity(context: StepContext) -> StepResult:
-    """Train the undefended target again without one member at a time: how far does its answer on that member move?
+    """Train the undefended target again without one member at a time, and measure how its answer on that member moves.
 
-    Song & Mittal (USENIX Security 2021), section 4.3.1: the logarithm of the modified entropy without the member over
-    the one with it, both floored. All these models start as the target did and draw their order from its seed.
+    Song & Mittal (USENIX Security 2021), section 4.3.1: the logarithm of the ratio of the modified entropy without the
+    member to that with it, both floored. All these models have the target's start and draw their order from its seed.
     """
     split, defense = Split(context), context.component("defense")
     member, reference = split.parts["target_member"], split.parts["target_reference"]
@@ -141,7 +142,7 @@ def sensitivity(context: StepContext) -> StepResult:
 
 @step(version="3")
 def evaluate(context: StepContext) -> StepResult:
-    """Show an evaluator the target's rows in a secret order and keep its score per row."""
+    """Give an evaluator the target's rows in a secret order and keep its score for each row."""
     target = context.need("target")
     order = torch.randperm(len(target.rows["row"]), generator=context.generator("order")).numpy()
     scores = context.build("evaluator")(_query(context, order)).cpu().numpy()
@@ -151,7 +152,7 @@ def evaluate(context: StepContext) -> StepResult:
 
 
 def _query(context: StepContext, order: np.ndarray) -> MembershipQuery:
-    """Return what the evaluator may know, the target's rows in the given order."""
+    """Return the query of the evaluator, with the target's rows in the given order."""
     shadow, target = context.need("shadow"), context.need("target")
     reads = context.component("evaluator").reads
 
@@ -182,16 +183,21 @@ def _query(context: StepContext, order: np.ndarray) -> MembershipQuery:
             target_features=tensor(theirs["features"][order]),
         )
     return MembershipQuery(
-        shadow_outputs=tensor(shadow.arrays["outputs"]), shadow_labels=tensor(shadow.rows["label"]),
-        shadow_member=tensor(shadow.rows["member"]), target_outputs=tensor(target.arrays["outputs"][order]),
-        target_labels=tensor(target.rows["label"][order]), references=known, robustness=noisy, gradients=slopes,
-    )  # fmt: skip
+        shadow_outputs=tensor(shadow.arrays["outputs"]),
+        shadow_labels=tensor(shadow.rows["label"]),
+        shadow_member=tensor(shadow.rows["member"]),
+        target_outputs=tensor(target.arrays["outputs"][order]),
+        target_labels=tensor(target.rows["label"][order]),
+        references=known,
+        robustness=noisy,
+        gradients=slopes,
+    )
 
 
 def _answers(
     split: Split, network: torch.nn.Module, arrays: Mapping[str, np.ndarray], facts: Mapping[str, float]
 ) -> StepResult:
-    """Return what adversaries see of a model, and what only some evaluators read: robustness, last-layer gradients."""
+    """Return the outputs that adversaries see, and what only some evaluators use: robustness, last-layer gradients."""
     options, further = split.context.options, dict(arrays)
     rows = split.rows(str(options["role"]))
     if options["copies"]:
@@ -203,7 +209,7 @@ def _answers(
 
 
 def _seen(split: Split, outputs: Outputs, arrays: Mapping[str, np.ndarray], facts: Mapping[str, float]) -> StepResult:
-    """Return a model's outputs on its rows and, of a target, its answers on the adversary's rows."""
+    """Return a model's outputs on its rows and, for a target, its answers on the adversary's rows."""
     role = str(split.context.options["role"])
     rows, count = split.rows(role), len(split.parts[f"{role}_member"])
     population = split.rows("shadow") if role == "target" else rows[:0]
@@ -235,7 +241,7 @@ def _released(
 
 
 def _halves(split: Split) -> list[torch.Tensor]:
-    """Return, for every reference model, the places of its members among the target's rows."""
+    """Return for each reference model the places of its members among the target's rows."""
     n = len(split.rows("target"))
     total = int(split.context.options["models"])
     return [torch.randperm(n, generator=split.rng("half", str(number)))[: n // 2] for number in range(total)]
@@ -255,7 +261,7 @@ def _reference_arrays(split: Split, halves: list[torch.Tensor], outputs: list[Ou
 
 
 def _last_layer_inputs(split: Split, network: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
-    """Return what goes into the last linear layer, ``(n, d)``."""
+    """Return the inputs of the last linear layer, ``(n, d)``."""
     found: list[torch.Tensor] = []
     last = [module for module in network.modules() if isinstance(module, torch.nn.Linear)][-1]
     hook = last.register_forward_pre_hook(lambda module, inputs: found.append(inputs[0]))
@@ -266,7 +272,7 @@ def _last_layer_inputs(split: Split, network: torch.nn.Module, rows: torch.Tenso
 
 @torch.no_grad()
 def _robustness(split: Split, network: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
-    """Return per row the share of noisy copies, over all sizes of noise, that are classified right."""
+    """Return for each row the share of its noisy copies, over all sizes of noise, that are classified right."""
     features, labels, options = split.table.features[rows], split.table.labels[rows], split.context.options
     binary = bool(((features == 0) | (features == 1)).all())
     rng = generator_on(split.rng("noise", str(options["role"])), features.device)

@@ -1,4 +1,4 @@
-"""Published tables of features and classes: npz, or comma-separated text."""
+"""Reads published tables of features and classes: npz, or comma-separated text."""
 
 import hashlib
 import zlib
@@ -35,7 +35,7 @@ class PublishedTable(TableDataset):
         self.files()
 
     def content(self) -> str:
-        """Return a digest of the files' names, sizes and times of change."""
+        """Return a digest of the files' names, sizes and modification times."""
         try:
             found = self.files()
         except Unavailable:
@@ -63,7 +63,7 @@ class PublishedTable(TableDataset):
 
 
 def first_of(source: DataSource, *choices: tuple[str, ...]) -> tuple[Path, ...]:
-    """Return the first group of files of which all are in the folder; raises `Unavailable` that names them."""
+    """Return the first group of files that are all in the folder; raises `Unavailable` that names them."""
     place = data_folder(source.name, source.page)
     for names in choices:
         if all((place / name).is_file() for name in names):
@@ -79,13 +79,13 @@ def arrays(file: Path, features: str = "x", labels: str = "y") -> tuple[np.ndarr
 
 
 def first_column_is_class(file: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return features and classes of comma-separated rows without a head, the class first."""
+    """Return features and classes of comma-separated rows without a header; the class comes first."""
     table = rows_of(file, converters=_unquoted)
     return table[:, 1:], table[:, 0].astype(np.int64)
 
 
 def rows_of(file: Path, **options: object) -> np.ndarray:
-    """Return float32 ``(n, m)`` of comma-separated rows without a head; `options` are those of `numpy.loadtxt`."""
+    """Return float32 ``(n, m)`` of comma-separated rows without a header; `options` go to `numpy.loadtxt`."""
     with plain_file(file, 4 * GIB) as content:
         return np.loadtxt(content, delimiter=",", dtype=np.float32, ndmin=2, encoding="utf-8", **options)  # type: ignore[call-overload]
 
@@ -103,6 +103,6 @@ def idx(file: Path) -> np.ndarray:
         if not unpacking.eof:
             raise ValueError("it is cut off, or unpacks to more than 1 GiB")
     if data[:3] != b"\x00\x00\x08" or len(data) < 4 + 4 * data[3]:
-        raise ValueError("no IDX file of bytes")
+        raise ValueError("not an IDX file of bytes")
     shape = np.frombuffer(data, ">u4", count=data[3], offset=4).astype(int)
     return np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(shape)

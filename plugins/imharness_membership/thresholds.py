@@ -14,15 +14,15 @@ from imharness.membership import InferMembership, MembershipEvaluator, Membershi
 
 Array = np.ndarray
 PART = 16_384
-"""Rows that a value is computed for at once."""
+"""The number of rows whose values are computed at once."""
 
 
 def class_thresholds(values: Array, member: Array, labels: Array, classes: int) -> Array:
     """Return float32 ``(classes,)``: for each class the value that, as a threshold, maximises balanced accuracy.
 
     O(n log n): class, value and membership are packed into one integer and sorted once. Among equally good values of
-    a class the first in the order members, then non-members, wins. A class with members only gets -inf (all are
-    members), one with non-members only +inf, and one without rows NaN. NaN among the values counts as -inf.
+    a class, the first in the order members, then non-members, wins. A class with only members gets -inf (all are
+    members), one with only non-members +inf, and one without rows NaN. NaN among the values counts as -inf.
 
     Args:
         values: float32 ``(n,)``.
@@ -61,7 +61,7 @@ def _packed(values: Array, member: Array, labels: Array) -> Array:
 
 
 def _earliest(found: Array, keys: Array, best: Array, member: Array, labels: Array) -> Array:
-    """Fill in, per class, the one of its best values that comes first: members before non-members, then as given."""
+    """Fill in for each class the first of its best values: members before non-members, then in the given order."""
     of_class, first, ties = np.unique(best >> np.uint64(32), return_index=True, return_counts=True)
     found[of_class.astype(np.int64)] = _unpacked(best[first])
     for label in of_class[ties > 1].astype(np.int64):
@@ -78,7 +78,7 @@ def _unpacked(values: Array) -> Array:
 
 
 def margins(query: MembershipQuery, shadow: torch.Tensor, target: torch.Tensor, per_class: bool) -> torch.Tensor:
-    """Return ``(m,)`` target value minus threshold: >= 0 says member. A class without shadow rows uses all classes'."""
+    """Return ``(m,)`` target value minus threshold: >= 0 means member. A class without shadow rows uses all rows."""
     values, member, labels = (x.cpu().numpy() for x in (shadow, query.shadow_member, query.shadow_labels))
     overall = class_thresholds(values, member, np.zeros_like(labels), 1)
     of_row = torch.from_numpy(overall).expand(len(target))
@@ -101,7 +101,7 @@ class ThresholdEvaluator(MembershipEvaluator):
         """Return ``(n,)``, higher for members, from probabilities ``(n, classes)`` and int64 labels ``(n,)``."""
 
     def values(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Return `value` of all rows, in parts: what it needs in between does not grow with the rows."""
+        """Return `value` of all rows, computed in parts so that the memory does not grow with the rows."""
         parts = zip(outputs.split(PART), labels.split(PART), strict=True)
         return torch.cat([self.value(*part) for part in parts])
 

@@ -1,10 +1,10 @@
 """Track 4: membership inference against trained models.
 
 For each split of the data set a target and a shadow model are trained on disjoint rows. An evaluator learns on the
-shadow model, whose membership is known, and guesses membership in the target's training set. Adaptive adversaries
-defend their shadow and reference models as the target is defended; the others train them plainly. A network is trained
-once for each split and training: releases show the undefended one, and early stopping at the accuracy of another
-defense is one of its epochs.
+shadow model, whose membership is known, and guesses membership in the target's training set. Adversaries who know the
+defense defend their shadow and reference models as the target is defended; the others train them plainly. A network is
+trained once for each split and training: releases use the undefended one, and early stopping at the accuracy of
+another defense is one of its epochs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,11 +43,12 @@ BASELINE, STOPPED = "harness/plain-training", "harness/early-stopping"
 
 
 class Published(BaseModel):
-    """How a paper trains on one data set; what is not said is as the track's options say.
+    """How a paper trains on one data set; the track's options give what is not set here.
 
-    `part`: rows that train a model, as many as its defender and its test have; `shadow_part`: the same of the shadow
-    model, as many where 0. `decay_after`: epochs after which the learning rate is a tenth; 0: never. `models`: labels
-    of those that are trained on it; empty: all. `defenses`: id or label -> fields that differ from the component's own.
+    `part`: number of rows that train a model; its defender and its test have as many. `shadow_part`: the same for the
+    shadow model; 0: as many as `part`. `decay_after`: epochs after which the learning rate is a tenth; 0: never.
+    `models`: labels of the models that are trained on it; empty: all. `defenses`: id or label -> fields that differ
+    from the component's own.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -69,13 +70,13 @@ class Published(BaseModel):
         return {**{name: getattr(self, name) or getattr(track, name) for name in names}, **decay}
 
     def adjusted(self, defense: Defense) -> Defense:
-        """Return a defense as the paper trains it; its label counts before its id."""
+        """Return a defense with the paper's settings; those for its label count before those for its id."""
         return defense.with_parameters(**self.defenses.get(defense.label, self.defenses.get(defense.info.id, {})))
 
 
 @dataclass(frozen=True)
 class _Guard:
-    """A defense; early stopping with the training defense whose accuracy it is to have."""
+    """A defense; early stopping comes with the training defense whose accuracy it must match."""
 
     defense: Component
     matched: Component | None = None
@@ -86,7 +87,7 @@ class _Guard:
 
 
 class MembershipTrack(Track):
-    """Membership inference: how much a model gives away about its training set."""
+    """Membership inference: how much a model reveals about its training set."""
 
     info = Info(id="harness/membership", version="3", paper="song2021")
     title = "Membership inference"
@@ -94,24 +95,32 @@ class MembershipTrack(Track):
     steps = (train, stop, release, references, release_references, sensitivity, evaluate)
     own_objects = {"defense": MembershipRelease, "evaluator": MembershipEvaluator}
 
-    splits: int = Field(default=3, ge=1, description="Repetitions with other rows and another initialisation.")
+    splits: int = Field(
+        default=3, ge=1, description="Number of repetitions, each with other rows and another initialisation."
+    )
     part: int = Field(default=0, ge=0, description="Rows of each of six parts of the data; 0: a sixth of it.")
     settings: Mapping[str, Published] = Field(
         default={}, description="Data set, by id -> how the paper trains on it, instead of the options here."
     )
-    epochs: int = Field(default=100, ge=1, description="Of undefended training.")
+    epochs: int = Field(default=100, ge=1, description="Optimiser of undefended training.")
     batch_size: int = Field(default=64, ge=1, description="Rows per training step.")
-    learning_rate: float = Field(default=1e-3, gt=0, description="Of the optimiser.")
-    optimiser: Literal["adam", "sgd"] = Field(default="adam", description="Of undefended training.")
-    references: int = Field(default=16, ge=3, le=1024, description="Reference models of attacks that use them.")
-    copies: int = Field(default=8, ge=1, le=1000, description="Noisy copies per row and size of noise, label-only.")
+    learning_rate: float = Field(default=1e-3, gt=0, description="The optimiser's learning rate.")
+    optimiser: Literal["adam", "sgd"] = Field(default="adam", description="Epochs of undefended training.")
+    references: int = Field(
+        default=16, ge=3, le=1024, description="Number of reference models, for attacks that use them."
+    )
+    copies: int = Field(
+        default=8, ge=1, le=1000, description="Noisy copies per row and size of noise, for the label-only attack."
+    )
     matched: bool = Field(default=True, description="Compare training defenses with early stopping at their accuracy.")
     sensitivity_rows: int = Field(
-        default=0, ge=0, description="Members that the undefended model is trained again without, one at a time."
+        default=0,
+        ge=0,
+        description="Number of members without which the undefended model is trained again, one at a time.",
     )
 
     def plan(self, planner: Planner, selection: Selection) -> None:
-        """Train target, shadow and references per split and defense, then let every evaluator guess."""
+        """Plan target, shadow and reference models per split and defense, and the guesses of every evaluator."""
         check_names(planner, "settings", TableDataset.kind, self.settings)
         for own in self.settings.values():
             check_names(planner, "settings: models", Model.kind, own.models)
@@ -133,15 +142,15 @@ class MembershipTrack(Track):
                         plan.sensitivity()
 
     def _published(self, *names: str) -> Published:
-        """Return the settings under the first of these names that has any."""
+        """Return the settings under the first of these names that has settings."""
         return next((self.settings[name] for name in names if name in self.settings), Published(part=self.part))
 
     def work(self, spec: TaskSpec, units: int) -> Work | None:
-        """Return rows and operations of a task on a table of so many rows."""
+        """Return the rows and operations of a task on a table of `units` rows."""
         return work(spec, units, self._published(spec.components["dataset"].label, spec.components["dataset"].id).part)
 
     def _guards(self, planner: Planner, defenses: list[Defense]) -> Iterator[_Guard]:
-        """Yield every defense, and early stopping at the accuracy of every training defense."""
+        """Yield every defense, and early stopping at the accuracy of each training defense."""
         for defense in defenses:
             yield _Guard(defense)
             trains = isinstance(defense, MembershipTraining) and defense.info.id not in (BASELINE, STOPPED)
@@ -149,11 +158,11 @@ class MembershipTrack(Track):
                 yield _Guard(planner.component("defense", STOPPED), defense)
 
     def report(self, query: Query) -> TrackReport:
-        """Return who wins, and the tables of the paper that the finished cells allow."""
+        """Return the ranking and the tables of the paper that the finished cells allow."""
         return report(query, self.utility_loss)
 
     def audit(self, asked: AuditRequest) -> AuditAnswer:
-        """Return what every evaluator finds out about one model."""
+        """Return the audit of one model by every evaluator."""
         from imharness_membership.answering import answered
 
         return answered(asked)
@@ -166,12 +175,16 @@ class MembershipTrack(Track):
 
 
 class _Plan:
-    """The tasks of one model on one split of one data set; `planner` knows both."""
+    """The tasks of one model on one split of one data set, both of which `planner` holds."""
 
     def __init__(
-        self, track: MembershipTrack, planner: Planner, evaluators: list[MembershipEvaluator], split: int,
+        self,
+        track: MembershipTrack,
+        planner: Planner,
+        evaluators: list[MembershipEvaluator],
+        split: int,
         published: Published,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.track, self.planner, self.evaluators = track, planner, evaluators
         self.baseline = _Guard(planner.component("defense", BASELINE))
         self.rows: dict[str, OptionValue] = {"split": split, "part": published.part}
@@ -183,7 +196,7 @@ class _Plan:
         self.gradients = "gradients" in reads
 
     def _model(self, guard: _Guard, role: str) -> Planned:
-        """Plan the network behind a defense: that of a training, or an epoch of undefended training."""
+        """Plan the network behind a defense: a trained one, or an epoch of undefended training."""
         options = {"role": role, "copies": self.copies, "gradients": self.gradients, **self.training}
         if guard.matched is not None:
             needs = {"plain": self._model(self.baseline, role), "matched": self._model(_Guard(guard.matched), role)}
@@ -192,7 +205,7 @@ class _Plan:
         return self.planner.task(train, {"defense": trained.defense}, options=options)
 
     def _shown(self, guard: _Guard, role: str) -> Planned:
-        """Plan what adversaries see of a defended model."""
+        """Plan the outputs of a defended model that adversaries see."""
         model = self._model(guard, role)
         if not isinstance(guard.defense, MembershipRelease):
             return model
@@ -200,7 +213,7 @@ class _Plan:
         return self.planner.task(release, {"defense": guard.defense}, options=options, needs={"plain": model})
 
     def _references(self, guard: _Guard) -> Planned:
-        """Plan reference models; those of early stopping are undefended ones, at the epoch where the shadow stops."""
+        """Plan reference models; for early stopping they are undefended ones, at the epoch where the shadow stops."""
         if isinstance(guard.defense, MembershipRelease):
             options = {"models": self.track.references, **self.rows}
             needs = {"references": self._references(self.baseline)}
@@ -212,7 +225,7 @@ class _Plan:
         return self.planner.task(references, {"defense": guard.defense}, options=options, needs=needs)
 
     def attacked(self, guard: _Guard) -> None:
-        """Plan every evaluator's guess, with undefended shadow models and with defended ones."""
+        """Plan the guesses of every evaluator, with undefended and with defended shadow models."""
         for adaptive in (False, True):
             own = guard if adaptive else self.baseline
             shown = {"target": self._shown(guard, "target"), "shadow": self._shown(own, "shadow")}

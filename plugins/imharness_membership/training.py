@@ -1,4 +1,4 @@
-"""The training loops that the defenses of this package share: the cross-entropy, epoch by epoch."""
+"""The training loops that the defenses of this package share: cross-entropy, epoch by epoch."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -11,13 +11,13 @@ from imharness_membership.stacked import answers_of, stack_weights, unstack_weig
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 SMALL = 200_000
-"""Parameters up to which a CPU trains fully connected networks faster together than one after the other."""
+"""The number of parameters up to which a CPU trains fully connected networks faster together than one by one."""
 
 
 def generator_on(rng: torch.Generator, device: torch.device) -> torch.Generator:
-    """Return a generator on a device: `rng` where that is the CPU, else one seeded from it, so that no draw is moved.
+    """Return a generator on a device: `rng` on the CPU, else one seeded from it, so that draws need no transfer.
 
-    Draws on the CPU and on another device differ; take what must be equal on both from `rng`.
+    Draws on the CPU and on another device differ; numbers that must be equal on both come from `rng`.
     """
     if device.type == rng.device.type:
         return rng
@@ -25,16 +25,16 @@ def generator_on(rng: torch.Generator, device: torch.device) -> torch.Generator:
 
 
 DECAY = 0.1
-"""What the learning rate is multiplied by where a plan lets it decay."""
+"""The factor on the learning rate where a plan lets it decay."""
 
 
 def descent_of(parameters: Iterable[torch.Tensor], plan: TrainingPlan, weight_decay: float = 0.0) -> Descent:
-    """Return the steps of the plan for the parameters of a network, or of several."""
+    """Return the plan's optimiser for the parameters of a network, or of several."""
     return KINDS[plan.optimiser](parameters, plan.learning_rate, weight_decay)
 
 
 def rate_after(plan: TrainingPlan, done: int) -> float:
-    """Return the learning rate of a plan once so many epochs are done."""
+    """Return the learning rate of a plan after `done` epochs."""
     return plan.learning_rate * DECAY if plan.decay_after and done >= plan.decay_after else plan.learning_rate
 
 
@@ -60,7 +60,7 @@ def epochs(
 
 
 def to_the_end(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> TrainPrivately:
-    """Return training for every epoch of the plan; whoever is told of the progress finds the network as it then is."""
+    """Return training for every epoch of the plan; a progress callback sees the network as it is after that epoch."""
 
     def train(
         network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
@@ -88,7 +88,7 @@ class StandardTraining(MembershipTraining):
 
 
 def faster_together(device: torch.device, *networks: torch.nn.Module) -> bool:
-    """Return whether several copies of such networks are trained faster at once than one after the other."""
+    """Return whether several copies of such networks train faster at once than one by one."""
     modules = [module for network in networks for module in network.modules()]
     linear = all(isinstance(m, torch.nn.Linear) for m in modules if list(m.parameters(recurse=False)))
     return linear and (device.type != "cpu" or sum(p.numel() for n in networks for p in n.parameters()) <= SMALL)
@@ -97,7 +97,7 @@ def faster_together(device: torch.device, *networks: torch.nn.Module) -> bool:
 def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> TrainTogether:
     """Return training of all networks in one pass: their weights are stacked, and every step updates all.
 
-    Whoever is told of the progress finds the networks as they are after that epoch.
+    A progress callback sees the networks as they are after that epoch.
     """
 
     def train(

@@ -1,4 +1,4 @@
-"""What the cells of the track cost: rows that they leave, and operations of training, as an estimate before a run.
+"""Estimates the cost of the track's cells before a run: their rows, and the operations of training.
 
 A training step counts as three passes, a pass as two operations for each weight and row. Evaluators, MemGuard's search
 and noise on the CPU are not counted.
@@ -10,11 +10,11 @@ from imharness.tracks import TaskSpec, Work
 from imharness_membership.splits import part_of
 
 FEATURES = {"location30": (446, 30), "purchase100": (600, 100), "texas100": (6_169, 100), "mnist": (784, 10)}
-"""Features and classes of published tables."""
+"""The numbers of features and classes of published tables."""
 IMAGES = {"resnet": 0.4e9, "densenet": 0.6e9, "cnn": 0.05e9}
-"""Operations of one pass over one image of 32x32 px, by model."""
+"""The operations of one pass over one image of 32x32 px, by model."""
 PASSES = 3
-"""That a training step is worth."""
+"""The cost of a training step in passes."""
 
 
 def work(spec: TaskSpec, units: int, part: int) -> Work | None:

@@ -1,4 +1,4 @@
-"""Track 3: which distance between images sees like people."""
+"""Track 3: which image distance agrees best with what people see."""
 
 PLUGIN_MODULES = ("datasets", "metrics", "trainings", "track")
-"""Where the plugins are: a module, or a package of which every module is one."""
+"""The modules with plugins; of a package, every module is one."""

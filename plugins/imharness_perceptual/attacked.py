@@ -1,4 +1,4 @@
-"""Table of distances under attack."""
+"""The table of distances under attack."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from imharness_perceptual.verdicts import credit
 
 
 def attacked(query: Query) -> Table:
-    """How far a distance is moved, in units of itself, and how many forced choices a moved alternative 0 still wins."""
+    """Return how far each distance is moved, relative to itself, and how many choices stay right under attack."""
     sql = "SELECT * FROM attack"
     by, about = ["radius", "dataset", "attack"], ["reference", "photograph", "family", "severity"]
     images = query.blocks(sql, entry="metric", by=by, measures=["before", "after"], about=about)
@@ -33,7 +33,7 @@ def attacked(query: Query) -> Table:
             key=f"moved-{radius}",
             label=f"moved at {radius}/255",
             better="lower",
-            description=f"Mean of (d' - d) over mean d, attack within {radius}/255.",
+            description=f"Mean of (d' - d) divided by mean d, for an attack within {radius}/255.",
             unit="image",
             cluster_unit="photograph",
         )
@@ -52,11 +52,10 @@ def attacked(query: Query) -> Table:
     return Table(
         id="attacked",
         title="Distances under attack",
-        caption="Study table: an attack pushes a distorted image away from its reference inside a small ball: how far "
-        "does the "
-        "distance move, as a multiple of the mean distance, and does the milder of two distortions still look nearer? "
-        "The first depends on the unit of a distance, and PSNR, which counts downwards from infinity, has none; the "
-        "second does not, so it ranks.",
+        caption="Study table: an attack pushes a distorted image away from its reference inside a small ball. How far "
+        "does the distance move, as a multiple of the mean distance, and is the milder of two distortions still the "
+        "nearer one? The first depends on the scale of a distance, and PSNR, which falls from infinity, has none; the "
+        "second does not, so the table is ranked by it.",
         entry="metric",
         columns=tuple(columns),
         rows=tuple(ranked((Row(label=metric, values=own) for metric, own in values.items()), *columns[:-3:-1])),
@@ -78,7 +77,7 @@ def _moved(images: Blocks, metric: str, conditions: Sequence[int]) -> Value:
 
 
 def _right(images: Blocks, metric: str, conditions: Sequence[int], measure: str) -> Value:
-    """Return how many milder alternatives are nearer than untouched stronger ones; the milder one as `measure` says."""
+    """Return the share of milder alternatives, seen by `measure`, that are nearer than untouched stronger ones."""
     row, found, photographs = images.entries.index(metric), [np.zeros(0)], [np.zeros(0, object)]
     for c in conditions:
         first, second, _ = steps(*(images.about[name][c] for name in ("reference", "family", "severity")))

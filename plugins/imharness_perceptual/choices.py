@@ -1,4 +1,4 @@
-"""Distances of the finished cells, and the forced choices that they settle."""
+"""The distances of the finished cells, and the forced choices that they decide."""
 
 import numpy as np
 
@@ -7,12 +7,22 @@ from imharness.tracks import Query
 from imharness_perceptual.verdicts import credit
 
 FACTS = [
-    "name", "reference", "photograph", "family", "severity", "group", "choice", "judge", "judges", "same", "mos",
+    "name",
+    "reference",
+    "photograph",
+    "family",
+    "severity",
+    "group",
+    "choice",
+    "judge",
+    "judges",
+    "same",
+    "mos",
     "proxy",
-]  # fmt: skip
+]
 Facts = dict[str, np.ndarray]
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Positions of alternatives 0 and 1, a name, the share of judges that found 1 nearer, and how many were asked."""
+"""Positions of alternatives 0 and 1, a name, the share of judges that found 1 nearer, and the number of judges."""
 
 
 def distances(query: Query) -> Blocks:
@@ -33,18 +43,18 @@ def attacked_distances(query: Query) -> Blocks:
 
 
 def facts(images: Blocks, c: int) -> Facts:
-    """Return what is known of the images of a data set."""
+    """Return the facts about the images of a data set."""
     return {name: images.about[name][c] for name in FACTS}
 
 
 def forced_choices(images: Blocks) -> Blocks:
-    """Return who is right about each forced choice, by data set and family ("distortion").
+    """Return each metric's credit for each forced choice, by data set and family ("distortion").
 
-    Judged choices stand in the data; on a ladder, neighbouring severities of one distortion make one, with the milder
-    alternative 0 always nearer. ``about`` has the `photograph` of a choice, the `judge` share that found 1 nearer, and
-    how many `judges` were asked: 0 where nobody was, NaN where the data do not say.
+    Judged choices are in the data; on a ladder, neighbouring severities of a distortion form a choice, in which the
+    milder alternative 0 is always nearer. ``about`` has the `photograph` of a choice, the `judge` share that found 1
+    nearer, and the number of `judges`: 0 where nobody was asked, NaN where the data do not say.
 
-    Where `images` have a measure `after` an attack, the alternative that is nearer by the judges is seen as attacked.
+    Where `images` have a measure `after` an attack, the alternative that judges find nearer is the attacked one.
     """
     found = []
     for pairs in (_judged, _neighbours):
@@ -91,7 +101,7 @@ def _neighbours(known: Facts) -> Pairs:
 
 
 def steps(reference: np.ndarray, family: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the positions of neighbouring severities, and which distortion of which reference they belong to."""
+    """Return the positions of neighbouring severities, and the distortion and reference to which they belong."""
     place = np.array([f"{r} {f}" for r, f in zip(reference, family, strict=True)], dtype=str)
     order = np.lexsort((severity, place))
     place, severity = place[order], severity[order]
@@ -100,6 +110,6 @@ def steps(reference: np.ndarray, family: np.ndarray, severity: np.ndarray) -> tu
 
 
 def on_ladder(known: Facts) -> np.ndarray:
-    """Return where the order of severities is all that is known: nobody gave an opinion or chose."""
+    """Return for which images only the order of severities is known: nobody gave an opinion or chose."""
     nobody = np.isnan(known["mos"]) | (known["proxy"].astype(str) != "")
     return (known["severity"] > 0) & nobody & (known["group"].astype(str) == "")

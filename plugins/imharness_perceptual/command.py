@@ -27,7 +27,7 @@ BATCH = 16
     "--reference",
     type=click.Path(path_type=Path, exists=True),
     metavar="FILE|FOLDER",
-    help="What images are compared with: an image, or a folder matched by name. Default: nothing.",
+    help="References of the images: an image, or a folder matched by name. Default: none.",
 )
 @assets_option("weights")
 @device_option()
@@ -35,8 +35,8 @@ BATCH = 16
 def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, device: str, as_json: bool) -> None:
     """Score images, or folders of them, with one or more metrics.
 
-    A word that is a file or a folder is an IMAGE, any other a METRIC. Full-reference metrics need --reference: one
-    image for all, or a folder whose files have the same names.
+    A word that names a file or a folder is an IMAGE; any other is a METRIC. Full-reference metrics need --reference:
+    one image for all, or a folder whose files have the same names.
     """
     from imharness.commands import add_assets, console
 
@@ -72,9 +72,9 @@ def _metrics(names: Sequence[str], reference: Path | None) -> list[Component]:
     found = [find("metric", name) for name in names]
     for metric in found:
         if isinstance(metric, FullReferenceMetric) and reference is None:
-            raise UsageError(f"{metric.label} compares with a reference: add --reference IMAGE.")
+            raise UsageError(f"{metric.label} needs a reference; add --reference IMAGE.")
         if not isinstance(metric, FullReferenceMetric | NoReferenceMetric):
-            raise UsageError(f"{metric.label} scores sets of images, not one image.")
+            raise UsageError(f"{metric.label} scores sets of images, not single images.")
     return found
 
 
@@ -84,7 +84,7 @@ def _pairs(paths: Sequence[Path], reference: Path | None) -> list[Pair]:
 
     images = [image for path in paths for image in (_inside(path) if path.is_dir() else [path])]
     if not images:
-        raise UsageError("name at least one image, or a folder with some.")
+        raise UsageError("name at least one image, or a folder of images.")
     if reference is None or reference.is_file():
         return [(image, reference) for image in images]
     pairs = [(image, reference / image.name) for image in images]
@@ -150,7 +150,9 @@ def _references(pairs: Sequence[Pair], shape: Sequence[int]) -> torch.Tensor:
             opened[reference] = _opened(reference)
         if opened[reference].shape != shape:
             sizes = [f"{s[2]}x{s[1]}" for s in (shape, opened[reference].shape)]
-            raise UsageError(f"{image} has {sizes[0]} px, its reference {reference} {sizes[1]}; make them one size.")
+            raise UsageError(
+                f"{image} has {sizes[0]} px and its reference {reference} {sizes[1]}; make them the same size."
+            )
     if len(opened) == 1:
         return next(iter(opened.values())).expand(len(pairs), -1, -1, -1)
     return torch.stack([opened[reference] for _, reference in pairs])

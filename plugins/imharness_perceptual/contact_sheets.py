@@ -1,4 +1,4 @@
-"""One picture per distortion: a column per photograph, a row per severity."""
+"""Draws contact sheets of distortions: a column per photograph, a row per severity."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ GAP = 4
 
 
 def contact_sheet(images: Images, name: str, seed: int) -> np.ndarray:
-    """Return uint8 ``(height, width, 3)``; every row draws the same randomness, so that only the severity grows."""
+    """Return uint8 ``(height, width, 3)``; all rows draw the same random numbers, so that only the severity changes."""
     rows = []
     for severity in SEVERITIES:
         rng = ImageRng([seed + i for i in range(len(images))])

@@ -1,4 +1,4 @@
-"""Means over families of distortions, with intervals by photograph: units of one photograph are not independent."""
+"""Means over families of distortions; intervals resample photographs, because units of one are not independent."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from imharness.stats import interval
 from imharness.tables import Blocks, Value, missing, value_of
 
 Part = tuple[np.ndarray, np.ndarray]
-"""Numbers of a family without NaN, and the name of each one's photograph."""
+"""The numbers of a family without NaN, and the photograph of each."""
 
 
 def repeated(photographs: np.ndarray) -> np.ndarray | None:
@@ -31,7 +31,7 @@ def parts_of(choices: Blocks, metric: str, families: Sequence[str], measure: str
 def mean_of_families(parts: Mapping[str, Part]) -> Value:
     """Return the unweighted mean of the families' means, as in figure 4 of Zhang et al. (CVPR 2018).
 
-    Whole photographs are resampled, over all families at once. Missing as soon as one family has no number.
+    Whole photographs are resampled, over all families at once. The value is missing if a family has no number.
     """
     empty = [family for family, (numbers, _) in parts.items() if not len(numbers)]
     if empty or not parts:

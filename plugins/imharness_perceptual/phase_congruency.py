@@ -1,8 +1,8 @@
 """Phase congruency: where the Fourier components of an image are in phase, at any contrast.
 
 Kovesi, "Image Features from Phase Congruency" (Videre 1999), with the noise threshold and the filters of FSIM (Zhang et
-al., IEEE TIP 2011), as piq computes them. The gradient is written out: automatic differentiation keeps every response
-of the filters several times.
+al., IEEE TIP 2011), as piq computes them. The gradient is written out because automatic differentiation would keep
+several copies of every filter response.
 """
 
 import math
@@ -13,7 +13,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 SCALES, ORIENTATIONS = 4, 4
 DEVIATIONS, OVERESTIMATED = 2.0, 1.7
-"""The threshold is so many deviations above the mean energy of noise, and is divided by this."""
+"""The threshold is `DEVIATIONS` deviations above the mean energy of noise, divided by `OVERESTIMATED`."""
 EPS = torch.finfo(torch.float32).eps
 
 

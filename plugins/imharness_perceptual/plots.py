@@ -46,7 +46,7 @@ def disagreements(first: np.ndarray, second: np.ndarray, count: int) -> tuple[np
     Ranks are among the images given; those that differ most come first. Raises `UsageError` for fewer than two images.
     """
     if len(first) < 2:
-        raise UsageError("a disagreement needs two images or more.")
+        raise UsageError("a disagreement needs at least two images.")
     gap = scipy.stats.rankdata(second) - scipy.stats.rankdata(first)
     order = np.argsort(-gap, kind="stable")
     return order[:count][gap[order[:count]] > 0], order[::-1][:count][gap[order[::-1][:count]] < 0]
@@ -75,7 +75,7 @@ def learnt_weights(weights: Mapping[str, np.ndarray], file: Path) -> dict[str, f
     """Draw the weights of every layer, largest first; return the share of zeros by layer."""
     layers = sorted((name for name in weights if name.startswith("weights.")), key=lambda n: int(n.partition(".")[2]))
     if not layers:
-        raise UsageError("the file holds no weights of channels; `harness train lpips` writes some.")
+        raise UsageError("the file holds no weights of channels; `harness train lpips` writes such a file.")
     with _pyplot() as pyplot:
         figure, axes = pyplot.subplots(
             1, len(layers), figsize=(2.4 * len(layers), 2.6), squeeze=False, layout="constrained"

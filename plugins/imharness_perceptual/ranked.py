@@ -1,9 +1,9 @@
-"""Which distance sees like people, and still does when somebody attacks it.
+"""Ranks distances by their agreement with people, without and under attack.
 
-Of every forced choice the worst outcome counts: untouched, and with the alternative that people find nearer pushed away
-within a ball that is the same for all metrics. Agreement is a share of what people reach among themselves, and
-families of distortions weigh the same. It stands beside the agreement on untouched images, and nobody wins who agrees
-much less there than the best metric does.
+For every forced choice the worst outcome counts: on the untouched images, or with the alternative that people find
+nearer pushed away within a ball that is the same for all metrics. Agreement is a share of the agreement of people
+among themselves, and families of distortions have the same weight. The utility is the agreement on untouched images: a
+metric that agrees much less there than the best one cannot win.
 """
 
 import re
@@ -25,7 +25,7 @@ BALL = re.compile(r"(alpha|radius)=[^,\]]*,?")
 
 
 def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
-    """Return the contest of metrics over their forced choices, as shares of what people reach."""
+    """Return the contest of metrics over their forced choices, as shares of the agreement of people."""
     reach = _reach(choices)
     untouched = _as_share(choices, reach)
     agreed = {metric: _agreed(untouched, metric) for metric in untouched.entries}
@@ -36,39 +36,63 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
     people = "people agree among themselves" if human else "there is to agree with"
     unit = {"cluster": "photograph", "unit": "forced choice"}
     protection = Column(
-        "share", "agreement", f"Agreement on forced choices as a share of what {people}, mean of the families.",
-        "higher", wins=Wins("protection-wins", "Which metric agrees more under attack", "more agreement",
-                            unit="forced choice"), **unit,
-    )  # fmt: skip
+        "share",
+        "agreement",
+        f"Agreement on forced choices as a share of what {people}, mean of the families.",
+        "higher",
+        wins=Wins("protection-wins", "Which metric agrees more under attack", "more agreement", unit="forced choice"),
+        **unit,
+    )
     utility = Column(
-        "utility", "agreement untouched", f"The same where nobody attacks, over all choices: a share of what {people}.",
-        "higher", value=lambda metric: agreed[metric], **unit,
-    )  # fmt: skip
+        "utility",
+        "agreement untouched",
+        f"The same without an attack, over all choices, as a share of what {people}.",
+        "higher",
+        value=lambda metric: agreed[metric],
+        **unit,
+    )
     balls = sorted({own["attack"] for own in scores.conditions} - {NOBODY})
     hit = f"when attacked ({', '.join(balls)})" if balls else "(nobody attacked)"
     rules = Contest(
-        scores, protection, utility, best, share=share, unaware=UNAWARE, controls=controls_of(query, "metric"),
-        proxies=_proxies(query), balanced="distortion", all_controls=True,
+        scores,
+        protection,
+        utility,
+        best,
+        share=share,
+        unaware=UNAWARE,
+        controls=controls_of(query, "metric"),
+        flags=_unmoved(query),
+        proxies=_proxies(query),
+        balanced="distortion",
+        all_controls=True,
         claim=f"{{winner}} reaches {{protection}} of what {people} {hit}, and {{utility}} untouched; {best}, which "
         "agrees best untouched, reaches {without} and {plain}.",
-    )  # fmt: skip
+    )
     found = contest(
-        rules, id=ID, title="Agreement on forced choices under attack", entry="metric",
-        caption="Two distorted images, one reference: which is nearer? A row is a metric; its agreement is the share "
-        f"of judges that it agrees with, as a share of what {people}: two different judges of one choice where several "
-        "were asked, 1 where the order of severities decides. Of each choice the worst counts: untouched, or with the "
-        "alternative that is nearer for people pushed away by an attack on this metric, within the same ball for all. "
-        "The attack none is no attack: it counts for choices that no attack makes worse. Unaware: nobody attacks; "
-        "aware: the attack knows the metric. Families of distortions weigh the same. The gate is the untouched "
-        "agreement of the metric that agrees best. Pixel-wise distances and random weights are "
-        "controls.",
-        note="" if balls else "Nobody attacked: agreement and its worst case are the same.",
-    )  # fmt: skip
+        rules,
+        id=ID,
+        title="Agreement on forced choices under attack",
+        entry="metric",
+        caption="Of two distorted images, which is nearer to the reference? A row is a metric; its agreement is the "
+        f"share of judges with whom it agrees, as a share of what {people}: the agreement of two different judges "
+        "where several were asked, and 1 where the order of severities decides. For each choice the worst outcome "
+        "counts: untouched, or with the alternative that people find nearer pushed away by an attack on this metric, "
+        "within the same ball for all. The attack “none” means no attack; it counts for choices that no attack makes "
+        "worse. Unaware: nobody attacks. Aware: the attack knows the metric. Families of distortions have the same "
+        "weight. The gate is the untouched agreement of the metric that agrees best. Pixel-wise distances and random "
+        "weights are controls.",
+        note="" if balls else "No attack was run, so the agreement and its worst case are the same.",
+    )
     front = Chart(
-        id="accuracy-robustness", title="Agreement untouched and under attack", kind="scatter", table=ID, x="utility",
-        y="worst", front=True, caption="What a metric agrees with where nobody attacks, and what is left of it under "
-        "the worst attack.",
-    )  # fmt: skip
+        id="accuracy-robustness",
+        title="Agreement untouched and under attack",
+        kind="scatter",
+        table=ID,
+        x="utility",
+        y="worst",
+        front=True,
+        caption="The agreement of each metric without an attack, and what is left of it under the worst attack.",
+    )
     return found + TrackReport(charts=[front])
 
 
@@ -78,7 +102,7 @@ def _agreed(untouched: Blocks, metric: str) -> Value:
 
 
 def _reach(choices: Blocks) -> dict[str, float]:
-    """Return family -> the mean agreement of two different judges; of one with all, where too few were asked."""
+    """Return family -> the mean agreement of two different judges, or of one with all where too few were asked."""
     found = {}
     for family in sorted({own["distortion"] for own in choices.conditions}):
         judge, judges = (
@@ -131,21 +155,37 @@ def untouched_and_attacked(untouched: Blocks, met: Blocks) -> Blocks:
         untouched.entries,
         (
             *(plain.conditions[c] for c in chosen),
-            *({"dataset": own["dataset"], "distortion": own["distortion"], "attack": ball, "attacker": AWARE}
-              for own, ball in zip(met.conditions, attacked, strict=True)),
+            *(
+                {"dataset": own["dataset"], "distortion": own["distortion"], "attack": ball, "attacker": AWARE}
+                for own, ball in zip(met.conditions, attacked, strict=True)
+            ),
         ),
         (*(untouched.units[c][kept[c]] for c in chosen), *met.units),
-        {"share": (
-            *(untouched.values["share"][c][:, kept[c]] for c in chosen), *map(aligned, met.values["share"]),
-        )},
+        {
+            "share": (
+                *(untouched.values["share"][c][:, kept[c]] for c in chosen),
+                *map(aligned, met.values["share"]),
+            )
+        },
         {name: (*(untouched.about[name][c][kept[c]] for c in chosen), *met.about[name]) for name in untouched.about},
-    )  # fmt: skip
+    )
 
 
 def _ball(condition: Mapping[str, str]) -> str:
     """Return an attack's label with its ball in words."""
     plain = BALL.sub("", condition["attack"]).replace(",]", "]").replace("[]", "")
     return f"{plain} within {condition['radius']}/255"
+
+
+def _unmoved(query: Query) -> dict[str, tuple[str, ...]]:
+    """Return the metrics on which no attack changed an image: a distance in steps has no slope to go by.
+
+    Attacked images are rounded to 8 bits, which changes a pixel by half a level.
+    """
+    if not _is_attacked(query) or "linf" not in query("SELECT * FROM attack LIMIT 0"):
+        return {}
+    found = query("SELECT metric FROM attack GROUP BY metric HAVING max(linf) < 0.6 / 255 ORDER BY metric")["metric"]
+    return dict.fromkeys(found.tolist(), ("no attack by its gradient changed any image",))
 
 
 def _proxies(query: Query) -> tuple[str, ...]:

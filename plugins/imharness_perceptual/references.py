@@ -14,7 +14,7 @@ Features = Sequence[torch.Tensor]
 class ReferenceFeatures:
     """Calls `compute`, images ``(N, 3, H, W)`` -> features, once for each of the last `kept` different batches.
 
-    Elsewhere than on the CPU, and for references that need a gradient, it is called every time.
+    On other devices than the CPU, and for references that need a gradient, the function is called every time.
     """
 
     def __init__(self, compute: Callable[[Images], Features], kept: int) -> None:

@@ -1,4 +1,4 @@
-"""What the cells of the track compute: distances from references, and distances after an attack."""
+"""The steps of the track: distances from references, without and under attack."""
 
 import hashlib
 
@@ -18,12 +18,12 @@ UNKNOWN = {
     "same": float("nan"),
     "mos": float("nan"),
 }
-"""What stands for a column that a data set does not have."""
+"""The values of columns that a data set does not have."""
 
 
 @step(version="4", shared=True)
 def distance(context: StepContext) -> StepResult:
-    """Measure every image against its reference; larger = farther, whatever the metric's direction. And time it."""
+    """Measure every image against its reference, and the time it takes; larger means farther, for every metric."""
     images = context.images()
     metric, farther = context.build("metric"), -context.component("metric").closeness
     origin = _origins(images)
@@ -48,7 +48,7 @@ def distance(context: StepContext) -> StepResult:
 
 @step(version="2", shared=True)
 def attack(context: StepContext) -> StepResult:
-    """Push distorted images away from their references, as the metric sees it; 8 bits before anything reads it."""
+    """Push distorted images away from their references by the metric; results are rounded to 8 bits first."""
     images = context.images()
     drawn = spread(images, int(context.options["images"]))
     metric, farther = context.build("metric"), -context.component("metric").closeness
@@ -76,9 +76,9 @@ def attack(context: StepContext) -> StepResult:
 def spread(images: ImageSet, count: int) -> list[int]:
     """Return the positions of distorted images, about `count` of them, spread over the photographs; 0: all.
 
-    Images that are set against each other, a distortion's severities on one reference or the alternatives of one
-    choice, are taken together. Every photograph gives one such group before any gives a second; which one comes first
-    is drawn by a hash of its name.
+    Images that are compared, a distortion's severities on one reference or the alternatives of one choice, are taken
+    together. Every photograph gives one such group before any gives a second; a hash of names decides which comes
+    first.
     """
     reference, photograph = np.asarray(images.columns["reference"]), _photographs(images)
     distorted = np.flatnonzero(reference != np.array(images.names))

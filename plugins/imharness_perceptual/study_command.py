@@ -24,7 +24,7 @@ def perceptual() -> None:
     default="harness/severity-ladder[severities=[],size=128]",
     show_default=True,
     metavar="NAME",
-    help="Photographs to distort.",
+    help="Data set of photographs to distort.",
 )
 @click.option(
     "--images", type=click.IntRange(1), default=4, show_default=True, metavar="N", help="Use the first N images."
@@ -32,7 +32,7 @@ def perceptual() -> None:
 @seed_option()
 @assets_option("data")
 def distortions(out: Path, dataset: str, images: int, seed: int, assets: Path | None) -> None:
-    """Write a contact sheet per distortion: photographs across, severities 0 to 1 down."""
+    """Write a contact sheet per distortion: photographs from left to right, severities 0 to 1 downwards."""
     from imharness.commands import add_assets, console, find, place
     from imharness.errors import UsageError
     from imharness_perceptual.contact_sheets import write_sheets
@@ -61,7 +61,7 @@ def tests(store: str, out: Path) -> None:
     images = distances(query(store, TRACK))
     scores = both_tests(images, forced_choices(images))
     if not scores:
-        raise UsageError(f"store {store} has no metric that met both tests; run BAPPS: --dataset bapps:PATH.")
+        raise UsageError(f"store {store} has no metric with both tests; run BAPPS with --dataset bapps:PATH.")
     both_tests_scatter(scores, out)
     console.say(f"{len(scores)} metrics: {out}")
 
@@ -78,7 +78,7 @@ def tests(store: str, out: Path) -> None:
 )
 @assets_option("data")
 def disagreements(first: str, second: str, store: str, out: Path, images: int, assets: Path | None) -> None:
-    """Draw the images that metric FIRST calls near and SECOND calls far, and the reverse."""
+    """Draw the images that metric FIRST finds near and SECOND finds far, and the reverse."""
     import numpy as np
 
     from imharness.commands import add_assets, component, console, find, place, query
@@ -112,7 +112,7 @@ def disagreements(first: str, second: str, store: str, out: Path, images: int, a
             captions = [f"{values[0][i]:.3g} / {values[1][i]:.3g}" for i in chosen]
             drawn.append((f"{near} says near, {far} says far", data.load(origins), data.load(places), captions))
     if not drawn:
-        raise UsageError(f"{labels[0]} and {labels[1]} rank all images alike.")
+        raise UsageError(f"{labels[0]} and {labels[1]} rank all images in the same order.")
     gallery(drawn, out)
     console.say(f"{out}: {dataset}, distances by {labels[0]} / {labels[1]}")
 
@@ -123,7 +123,7 @@ def disagreements(first: str, second: str, store: str, out: Path, images: int, a
     "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write (svg, pdf, png)."
 )
 def weights(file: Path, out: Path) -> None:
-    """Draw the weights in FILE, which `harness train lpips` learnt, by layer."""
+    """Draw the weights in FILE, which `harness train lpips` wrote, by layer."""
     from imharness.commands import console
     from imharness.files import read_tensors
     from imharness_perceptual.plots import learnt_weights

@@ -29,13 +29,13 @@ from imharness_perceptual.verdicts import another_person, average_precision, cei
 
 CEILING, ANOTHER, MAJORITY = "people", "another person", "majority of people"
 Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""The distances of one metric, a fact of the images they belong to, and their photographs."""
+"""The distances of one metric, a fact about the images they belong to, and the photographs of these."""
 
 
 def report(query: Query, share: float = 0.05) -> TrackReport:
-    """Return every table there are results for; the first ranks metrics by forced choices under attack.
+    """Return every table for which there are results; the first ranks metrics by forced choices under attack.
 
-    A winner may agree less than the best metric by a `share` where nobody attacks.
+    Without an attack, a winner may agree less than the best metric by a `share`.
     """
     if "distance" not in query.steps:
         return TrackReport()
@@ -72,11 +72,11 @@ def _agreement(query: Query, images: Blocks, choices: Blocks) -> TrackReport:
         "Which metric agrees more",
         "more forced choices right",
         measure="agreement",
-        description="Share of judges that the metric agrees with; every choice counts once.",
+        description="Share of judges with whom the metric agrees; every choice has the same weight.",
         unit="forced choice",
     )
     each = {"cluster": "photograph", "unit": wins.unit}
-    text = "Mean of the families; share of judges agreed with, 0.5 is chance."
+    text = "Share of judges with whom the metric agrees, mean of the families; 0.5 is chance."
 
     def agreed(metric: str) -> Value:
         return mean_of_families(parts_of(choices, metric, families))
@@ -100,11 +100,11 @@ def _agreement(query: Query, images: Blocks, choices: Blocks) -> TrackReport:
         text, only = f"2AFC agreement on {family}.", {"distortion": family}
         columns.append(Column(family, family, text, "higher", of="all", where=only, **each))
     parts = [
-        "Study table (LPIPS, table 5 and figure 4): nobody attacks. ",
-        "Two distorted images, one reference: which is nearer? The credit is the share of judges that a metric agrees "
-        "with, averaged over families. ",
-        "People: one of the judges drawn from those asked; another person: somebody who was not asked; majority: the "
-        "most that a distance can reach. "
+        "Study table (LPIPS, table 5 and figure 4), without attacks. ",
+        "Of two distorted images, which is nearer to the reference? The score is the share of judges with whom a "
+        "metric agrees, averaged over families. ",
+        "People: one of the judges who were asked; another person: somebody who was not asked; majority: the most "
+        "that a distance can reach. "
         if human
         else "",
         "On a ladder the two are neighbouring severities of one distortion of one photograph." if on_a_ladder else "",
@@ -118,7 +118,7 @@ def _agreement(query: Query, images: Blocks, choices: Blocks) -> TrackReport:
         entry="metric",
         by=["all", "srcc"] if on_a_ladder else ["all"],
         note="Severity order, not human judgement." if on_a_ladder else "",
-        chart="Share of judges that each metric agrees with, mean of the families; 0.5 is chance.",
+        chart="Share of judges with whom each metric agrees, mean of the families; 0.5 is chance.",
         last=_people(choices, families) if human else (),
     )
 
@@ -131,10 +131,10 @@ def _time(query: Query) -> Column:
 
 
 def _people(choices: Blocks, families: Sequence[str]) -> list[Row]:
-    """Return how far people agree among themselves, where every choice of a family was put to some."""
+    """Return the agreement of people among themselves, where people were asked about every choice of a family."""
     titles = {
-        CEILING: "How far a judge agrees with all who were asked: p^2 + (1 - p)^2",
-        ANOTHER: "How far a person who was not asked would agree: two different judges",
+        CEILING: "Agreement of one judge with all who were asked: p^2 + (1 - p)^2",
+        ANOTHER: "Agreement of a person who was not asked, estimated by two different judges",
         MAJORITY: "The most that a distance can reach: it chooses as the majority does",
     }
     rows = []
@@ -175,7 +175,7 @@ def _both_chart(images: Blocks, choices: Blocks) -> list[Chart]:
             x_label="2AFC agreement",
             y_label="JND mAP",
             series=tuple(Series(label=metric, x=(score,), y=(jnd,)) for metric, (score, jnd) in both.items()),
-            caption="Forced choices against just noticeable differences: do both tests rank metrics alike?",
+            caption="Forced choices against just noticeable differences: do both tests give metrics the same order?",
         )
     ]
 
@@ -204,7 +204,7 @@ def _noticeable(images: Blocks) -> list[Table]:
         Table(
             id="jnd",
             title="Just noticeable differences",
-            caption="Study table (LPIPS, section 4): are pairs in which people saw no difference the nearest? Average "
+            caption="Study table (LPIPS, section 4): are the pairs without a visible difference the nearest? Average "
             "precision by family, and mean.",
             entry="metric",
             columns=tuple(columns),
@@ -229,7 +229,7 @@ def _precision(images: Blocks, metric: str, families: Mapping[str, Sequence[np.n
         if not len(distance):
             return missing(f"no number on {family}")
         if not same.any():
-            return missing(f"all saw a difference on {family}")
+            return missing(f"everybody saw a difference on {family}")
     distance, same, photographs = (np.concatenate(values) for values in zip(*parts, strict=True))
     family = np.repeat(np.arange(len(parts)), [len(own) for own, *_ in parts])
 
@@ -258,7 +258,7 @@ def both_tests(images: Blocks, choices: Blocks) -> dict[str, tuple[float, float]
 
 
 def _tests_together(images: Blocks, choices: Blocks) -> list[Table]:
-    """Return whether the two perceptual tests rank metrics alike: figure 5."""
+    """Return the correlation of the two perceptual tests over metrics: figure 5."""
     found = both_tests(images, choices)
     if len(found) < 3:
         return []
@@ -270,13 +270,15 @@ def _tests_together(images: Blocks, choices: Blocks) -> list[Table]:
         except NotTestable as error:
             values[key] = missing(error)
     columns = (
-        ColumnSpec(key="rho", label="Spearman", description="Of the metrics' 2AFC and JND scores."),
-        ColumnSpec(key="r", label="Pearson", description="Of the metrics' 2AFC and JND scores."),
+        ColumnSpec(
+            key="rho", label="Spearman", description="Spearman correlation of the metrics' 2AFC and JND scores."
+        ),
+        ColumnSpec(key="r", label="Pearson", description="Pearson correlation of the metrics' 2AFC and JND scores."),
     )
     return [
         Table(
             id="tests",
-            title="Do both tests rank metrics alike?",
+            title="Do both tests give metrics the same order?",
             caption="Study table (LPIPS, figure 5): correlation of 2AFC agreement and JND mAP over "
             f"{len(found)} metrics.",
             entry="tests",

@@ -1,9 +1,9 @@
-"""Track 3: which distance between images sees like people.
+"""Track 3: which image distance agrees best with what people see.
 
 Zhang et al., CVPR 2018. Forced choices (section 2.2): of two distorted images, which is nearer to the reference? Where
-people judged (BAPPS), agreement is the share of them that chose as the metric does; on the ladder of distortions, whose
-order is known, neighbouring severities are set against each other. Just noticeable differences and opinion scores
-(TID2013) are further tests. Attacks of the quality track show how far each distance can be moved.
+people judged (BAPPS), agreement is the share of them that made the metric's choice; on the ladder of distortions, whose
+order is known, neighbouring severities are compared. Just noticeable differences and opinion scores (TID2013) are
+further tests. Attacks of the quality track show how far each distance can be moved.
 """
 
 from pydantic import Field
@@ -15,13 +15,13 @@ from imharness_perceptual.steps import attack, distance
 from imharness_perceptual.tables import report
 
 PASS = {"alex": 0.08e9, "vgg": 2.5e9, "squeeze": 0.03e9, "harness/dists": 2.5e9}
-"""Operations of one pass over one patch of 64 px, counted by torch's `FlopCounterMode`."""
+"""The operations of one pass over one patch of 64 px, counted by torch's `FlopCounterMode`."""
 STEPS = 4
-"""An attack's step is its ball over this."""
+"""The radius of an attack's ball divided by its step size."""
 
 
 class PerceptualTrack(Track):
-    """Perceptual distances: which one orders distortions as people would."""
+    """Perceptual distances: which one orders distortions as people do."""
 
     info = Info(
         id="harness/perceptual",
@@ -35,15 +35,15 @@ class PerceptualTrack(Track):
     folder_dataset = "harness/folder-ladder"
 
     radii: tuple[int, ...] = Field(
-        default=(1, 2, 4), description="L-infinity balls of attacks on distances, in 255ths."
+        default=(1, 2, 4), description="Radii of the L-infinity balls of attacks on distances, in units of 1/255."
     )
 
     attacked_images: int = Field(
-        default=0, ge=0, description="Attack so many images of a set, spread over its photographs; 0: all."
+        default=0, ge=0, description="Number of images of a set to attack, spread over its photographs; 0: all."
     )
 
     def plan(self, planner: Planner, selection: Selection) -> None:
-        """One task per data set and metric, and one per ball of each attack that moves inside a ball."""
+        """Plan a task per data set and metric, and one per ball of each attack that moves inside a ball."""
         balls = [
             (radius, method.with_parameters(radius=radius / 255, alpha=radius / 255 / STEPS))
             for method in selection.of(Attack)
@@ -58,7 +58,7 @@ class PerceptualTrack(Track):
                     own.task(attack, {"attack": ball}, options={"radius": radius, "images": self.attacked_images})
 
     def work(self, spec: TaskSpec, units: int) -> Work | None:
-        """Return rows and operations of a task on so many images; a gradient counts as three passes."""
+        """Return the rows and operations of a task on `units` images; a gradient counts as three passes."""
         if not units:
             return None
         asked = min(self.attacked_images or units, units) if spec.step == attack.name else units
@@ -67,7 +67,7 @@ class PerceptualTrack(Track):
         return Work(asked, float(asked * passes * _pass(spec)))
 
     def report(self, query: Query) -> TrackReport:
-        """Return agreement under attack, agreement by metric and family, further tests, how far distances are moved."""
+        """Return the ranking under attack, agreement by metric and family, further tests, and moved distances."""
         return report(query, self.utility_loss)
 
 

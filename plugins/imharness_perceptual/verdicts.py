@@ -9,7 +9,7 @@ Array = np.ndarray
 
 
 def credit(first: Array, second: Array, judge: Array) -> Array:
-    """Return the agreement of each forced choice with the people asked, ``(n,)``.
+    """Return a metric's agreement with the people who were asked about each forced choice, ``(n,)``.
 
     `first`, `second`: distances of alternatives 0 and 1 from the reference; `judge`: share p that found 1 nearer. A
     metric that prefers 1 earns p, one that prefers 0 earns 1 - p, a tie half of each. NaN where a distance is NaN.
@@ -26,7 +26,7 @@ def ceiling(judge: Array) -> Array:
 def another_person(judge: Array, judges: Array) -> Array:
     """Return how often two of the people asked agree; NaN where fewer than two were asked.
 
-    `judges`: how many people n were asked. Whoever is drawn from those asked agrees with themselves, too; without that
+    `judges`: number n of people who were asked. A person drawn from those also agrees with themselves; without that
     share, (n (p^2 + (1 - p)^2) - 1) / (n - 1) is unbiased for the credit of a person who was not asked.
     """
     n = np.where(judges > 1, judges, np.nan)
@@ -41,9 +41,9 @@ def majority(judge: Array) -> Array:
 def average_precision(distance: Array, same: Array, counted: Array | None = None) -> Array:
     """Return the area under the precision-recall curve of "no difference" as the distance grows, over the last axis.
 
-    `same`: share of people who saw none, counted as so much of a positive; `counted`: bool, which pairs take part.
-    Pairs of one distance are found together. Precision is made to fall with recall, as in the PASCAL VOC challenge.
-    NaN where nobody saw no difference.
+    `same`: share of people who saw none, which is the weight of a pair as a positive; `counted`: bool, which pairs take
+    part. Pairs with equal distances are found together. Precision is made to fall with recall, as in the PASCAL VOC
+    challenge. NaN where everybody saw a difference in every pair.
     """
     order = np.argsort(distance, axis=-1)
     distance, same = (np.take_along_axis(np.asarray(x, dtype=np.float64), order, axis=-1) for x in (distance, same))

@@ -1,4 +1,4 @@
-"""What two machines must have in common so that they compute the same: versions, components, and the code itself."""
+"""Compares two machines: to compute the same results, they need the same versions, components and code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from imharness.executors import installed, libraries
 
 SHOWN = 3
-"""How many differences a message names."""
+"""The number of differences that a message names."""
 
 
 def packages() -> list[str]:
@@ -42,7 +42,7 @@ def _lines(here: Mapping[str, str], there: Mapping[str, str]) -> Iterator[str]:
         if name not in there:
             yield f"{name} is missing there"
         elif name not in here:
-            yield f"{name} is there and not here"
+            yield f"{name} is only there"
         elif here[name] != there[name]:
             yield f"{name} is {there[name]} there and {here[name]} here"
 

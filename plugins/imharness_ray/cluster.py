@@ -1,4 +1,4 @@
-"""What is asked of Ray: a connection, the room for workers on each node, and the workers themselves."""
+"""The calls of Ray: a connection, the room for workers on each node, and the workers themselves."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
 }
-"""Ray reports nothing to its makers, and prints nothing between the lines of the harness; read when it is imported."""
+"""Stops Ray's usage reports and its output between the lines of the harness; Ray reads these when it is imported."""
 PATIENT = {
-    "RAY_prestart_worker_first_driver": "0",  # processes that no worker could use, each started anew
+    "RAY_prestart_worker_first_driver": "0",  # no worker could use these processes, and each is started anew
     "RAY_gcs_server_port_wait_time_s": "300",
     "RAY_agent_register_timeout_ms": "300000",
     "RAY_worker_register_timeout_seconds": "300",
     "RAY_health_check_failure_threshold": "20",
 }
-"""A busy machine is slow to start processes and to answer; Ray would give up on it after 30 to 60 s."""
+"""Longer time limits: a busy machine is slow to start processes and to answer, and Ray gives up after 30 to 60 s."""
 for name, value in {**QUIET, **PATIENT}.items():
     os.environ.setdefault(name, value)
 
@@ -38,12 +38,12 @@ except ImportError:
 
 LOCAL = "local"
 REACH_S = 10.0
-"""How long the first node of a cluster may take to answer at all, s."""
+"""The time within which the first node of a cluster must answer, s."""
 STARTS = 3
-"""How often a cluster of this machine is tried: Ray gives a node 30 s to start, and says so in no setting."""
+"""The number of attempts to start a cluster on this machine: Ray gives a node 30 s, which no setting changes."""
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
 OBJECTS = 100_000_000
-"""Memory for Ray's objects on this machine, bytes: tasks and results are small, rows go into the store."""
+"""The memory for Ray's objects on this machine, bytes: tasks and results are small, and rows go into the store."""
 
 
 class Node:

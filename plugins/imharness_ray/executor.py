@@ -30,19 +30,19 @@ from imharness_ray.seat import ABSENT, AHEAD_S, key_of_note, note
 from imharness_ray.settings import RaySettings
 
 TICK_S = 0.5
-"""How often the cluster is looked at, and tasks that take too long are looked for, s."""
+"""The time between two looks at the cluster and at tasks that take too long, s."""
 SPARE = 4
-"""One worker more is asked for than there is room for, and one for so many of the room."""
+"""One worker more than there is room for is requested, and a further one for each `SPARE` of the room."""
 TRIES = 3
-"""A node on which so many workers end before they are ready gets no further one."""
+"""The number of workers that may end on a node before they are ready; then it gets no further one."""
 LOOK = 64
-"""How many waiting tasks, or free workers, are compared for what they share."""
+"""The number of waiting tasks, or of free workers, that are compared for what they share."""
 AT_ONCE = 32
-"""So many tasks at most are given to a worker at once, while its tasks are short."""
+"""The most tasks that a worker gets at once while its tasks are short."""
 HEAD_START_S = 60.0
-"""So long at most the first worker of each node starts alone: all others would take the processor from it."""
+"""The longest time for which the first worker of each node starts alone; others would slow it down, s."""
 LONGEST_LOOK_S = 5.0
-"""Of a longer time between two looks at the workers no more counts: then this process, too, was stopped, s."""
+"""The most that the time between two looks counts: after a longer one this process, too, was stopped, s."""
 PATIENCE_S, REMIND_S = 20.0, 600.0
 """After so long without room for any worker, a warning says what is waited for; so much later again, s."""
 
@@ -99,9 +99,12 @@ class RayWorkers:
             names = packages()
             self._greeting = note(self._store, uuid.uuid4().hex)
             self._given: dict[str, Any] = {
-                "config": given_to(config), "wanted": facts(names), "packages": names, "greeting": self._greeting,
+                "config": given_to(config),
+                "wanted": facts(names),
+                "packages": names,
+                "greeting": self._greeting,
                 "folders": [str(folder) for folder in folders()],
-            }  # fmt: skip
+            }
             self._look()
         except BaseException:
             self.close()

@@ -54,9 +54,14 @@ class Seat:
     """
 
     def __init__(
-        self, config: Mapping[str, Any], wanted: Mapping[str, str], packages: Sequence[str], greeting: str,
-        folders: Sequence[str], name: str,
-    ) -> None:  # fmt: skip
+        self,
+        config: Mapping[str, Any],
+        wanted: Mapping[str, str],
+        packages: Sequence[str],
+        greeting: str,
+        folders: Sequence[str],
+        name: str,
+    ) -> None:
         for folder in reversed(folders):
             add_folder(Path(folder))
         apart = differences(wanted, facts(packages))

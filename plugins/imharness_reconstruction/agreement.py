@@ -1,9 +1,9 @@
-"""Which metrics rank protected models as people do (SemSim, sections 4.2 and 5.1, tables 1 and 2, figure 3).
+"""Compares how metrics and people rank protected models (SemSim, sections 4.2 and 5.1, tables 1 and 2, figure 3).
 
 Each of K models has a leakage by people (the share of reconstructions that were recognised) and a leakage by each
-metric, turned so that more means closer. The two rankings are compared by Spearman's rho and Kendall's tau: 1 for a
-metric that ranks as people do, -1 for one that ranks backwards. The paper prints their absolute values, which cannot
-tell the two apart. Intervals resample models, over which the correlations are taken.
+metric, with the sign that makes more mean closer. The two rankings are compared by Spearman's rho and Kendall's tau: 1
+for the order of people, -1 for the reverse. The paper prints absolute values, which cannot tell the two apart.
+Intervals resample models, over which the correlations are taken.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, missing, ran
 from imharness_reconstruction.resolution import limit_of
 
 RECOGNISED = "recognised"
-"""Stands for a metric: 1 where a reconstruction was recognised, 0 where it was not."""
+"""The name that takes a metric's place: 1 where a reconstruction was recognised, 0 where it was not."""
 FEWEST = 6
 RANKINGS = {"rho": ("Spearman correlation", spearman_rows), "tau": ("Kendall correlation", kendall_rows)}
 
 
 def slug(text: str) -> str:
-    """Return a text as a part of a file name."""
+    """Return a text in a form that can be part of a file name."""
     return "".join(c if c.isalnum() else "-" for c in text.lower()).strip("-")
 
 
@@ -33,8 +33,8 @@ def slug(text: str) -> str:
 class Study:
     """K models on one data set under one attack, trained or as initialised (`state`).
 
-    `scores`: metric -> ``(K, N)`` turned so that more means closer, or ``(K, 1)`` for a metric of whole sets; `people`:
-    ``(K, N)``, 1 where the reconstruction was recognised.
+    `scores`: metric -> ``(K, N)``, signed so that more means closer, or ``(K, 1)`` for a metric of whole sets;
+    `people`: ``(K, N)``, 1 where the reconstruction was recognised.
     """
 
     dataset: str
@@ -107,11 +107,11 @@ def agreement(study: Study, metric: str, ranking: str) -> Value:
     try:
         return value_of(interval(statistic, len(study.models)))
     except NotTestable:
-        return missing("one of the two ranks all models alike")
+        return missing("one of the two rankings has all models equal")
 
 
 def unsigned(value: Value) -> Value:
-    """Return the size of a correlation, as the paper prints it, without an interval."""
+    """Return the absolute value of a correlation, as the paper prints it, without an interval."""
     return value if value.value is None else Value(value=abs(value.value), n=value.n)
 
 
@@ -126,10 +126,11 @@ def agreement_table(studies: Sequence[Study]) -> Table:
             columns += [
                 ColumnSpec(key=key, label=f"{ranking}, {where}", description=said, better="higher"),
                 ColumnSpec(
-                    key=f"{key} absolute", label=f"|{ranking}|, {where}",
-                    description=f"The size of it, as the paper prints it, whichever way the metric ranks. {said}",
+                    key=f"{key} absolute",
+                    label=f"|{ranking}|, {where}",
+                    description=f"The absolute value, which the paper prints, whichever way the metric ranks. {said}",
                 ),
-            ]  # fmt: skip
+            ]
             cells |= {key: own, f"{key} absolute": lambda metric, own=own: unsigned(own(metric))}
     rows = [
         Row(label=metric, values={key: cell(metric) for key, cell in cells.items()})
@@ -138,11 +139,11 @@ def agreement_table(studies: Sequence[Study]) -> Table:
     first, who = columns[0].key, "; ".join(sorted({s.who for s in studies}))
     return Table(
         id="agreement",
-        title="Which metric ranks models as people do",
+        title="Metrics by their agreement with people on the order of models",
         caption="Study table (SemSim, tables 1 and 2): rank correlation between the leakage of protected models by a "
         "metric and the share of their "
         f"reconstructions that are recognised ({who}): 1 for the same order, -1 for the reverse. n is the number of "
-        "models, and intervals resample them. All reconstructions count, those of attacks that did not converge too."
+        "models, and intervals resample them. All reconstructions count, also those of attacks that did not converge."
         f"{limit_of({m for s in studies for m in s.scores})}",
         entry="metric",
         columns=tuple(columns),
@@ -169,7 +170,7 @@ def matrix_table(study: Study) -> Table:
     for i, label in enumerate(labels):
         found = spearman_rows(np.stack(means), means[i])
         values = {
-            f"c{j}": missing("a constant ranking") if np.isnan(v) else Value(value=float(v), n=len(study.models))
+            f"c{j}": missing("the ranking is constant") if np.isnan(v) else Value(value=float(v), n=len(study.models))
             for j, v in enumerate(found)
         }
         rows.append(Row(label=label, values=values))

@@ -1,4 +1,4 @@
-"""What the track answers to `imharness.reconstruct`: images rebuilt from gradients that are given, and how they fit."""
+"""Answers `imharness.reconstruct`: rebuilds images from given gradients and measures how well they explain these."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from imharness_reconstruction.per_image import labels_from_gradients
 
 TOLD = {
     "loss": "One minus the cosine of the gradient of the reconstruction and the shared one.",
-    "attainable": "The same of the original image.",
-    "grey": "The same of a flat grey image.",
-    "converged": "Share of images at which the attack came near what is attainable.",
+    "attainable": "The same for the original image.",
+    "grey": "The same for a flat grey image.",
+    "converged": "Share of images at which the attack came near the attainable loss.",
 }
-"""What the columns of the step ``reconstruct`` are."""
+"""The meaning of the columns of the step ``reconstruct``."""
 
 
 def answered(asked: SharedGradients) -> Reconstructed:

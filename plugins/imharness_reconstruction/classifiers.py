@@ -1,4 +1,4 @@
-"""Training of target classifiers, with or without a defense, and of the judge that replaces people.
+"""Trains target classifiers, with or without a defense, and the judge that replaces people.
 
 SemSim, appendix C: stochastic gradient descent; here with momentum and a cosine decay of the learning rate. A gradient
 defense changes the gradient of every batch; an image protection changes the batch itself.
@@ -16,14 +16,14 @@ from imharness.gradients import GradientDefense, ImagePool, ImageProtection, Ima
 
 MOMENTUM = 0.9
 CLIP = 1.0
-"""Largest norm of a batch's gradient, before a defense changes it."""
+"""The largest norm of a batch's gradient, before a defense changes it."""
 SCORED = 256
 Vary = Callable[[Images, torch.Tensor, ImageRng], tuple[Images, torch.Tensor]]
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how a classifier is trained."""
+    """The schedule by which a classifier is trained."""
 
     epochs: int
     batch_size: int
@@ -36,9 +36,9 @@ class ClassifierTraining:
     Args:
         network: trained in place.
         pool: the training images and their one-hot targets.
-        rng: gives first the order of the images, which is the same for every defense, then what defenses draw.
+        rng: first gives the order of the images, which is the same for every defense, then the draws of defenses.
         defense: a `GradientDefense`, an `ImageProtection`, a function of (images, targets, rng), or None.
-        built: what the defense built, where that is there already.
+        built: the function that the defense built, if it exists already.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ def _varied(defense: object, built: Callable[..., Any] | None, pool: ImagePool) 
 
 
 def everyday(images: Images, targets: torch.Tensor, rng: ImageRng) -> tuple[Images, torch.Tensor]:
-    """Mirror, shift and spoil images at random: noise, a loss of detail, a change of contrast.
+    """Mirror, shift and degrade images at random by noise, a loss of detail and a change of contrast.
 
     People recognise such images; a judge that is trained on them depends less on clean pixels.
     """
@@ -118,6 +118,6 @@ def everyday(images: Images, targets: torch.Tensor, rng: ImageRng) -> tuple[Imag
 
 @torch.no_grad()
 def top1(network: torch.nn.Module, images: Images) -> torch.Tensor:
-    """Return the class that a network in evaluation mode finds likeliest, ``(N,)``."""
+    """Return the most likely class by a network in evaluation mode, ``(N,)``."""
     network.eval()
     return torch.cat([network(part).argmax(dim=1) for part in images.split(SCORED)])

@@ -21,7 +21,7 @@ STORE = store_option()
 
 @click.group(cls=Group)
 def reconstruction() -> None:
-    """Export judged reconstructions, search transformation policies, study SemSim."""
+    """Export judged reconstructions, search transformation policies, and study SemSim."""
 
 
 @reconstruction.command()
@@ -31,7 +31,7 @@ def reconstruction() -> None:
 def export(store: str, out: Path, assets: Path | None) -> None:
     """Write reconstructions as a folder in SemSim's published layout, for `harness train semsim`.
 
-    People's judgements decide where they were imported (`harness annotate import`), a classifier's elsewhere.
+    People's judgements decide where they were imported (`harness annotate import`); elsewhere a classifier's do.
     """
     from imharness.commands import add_assets, console, query
     from imharness_reconstruction.export import recognised, write
@@ -53,7 +53,7 @@ def export(store: str, out: Path, assets: Path | None) -> None:
 @STORE
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to write.")
 def plots(store: str, out: Path) -> None:
-    """Draw the leakage of protected models by each metric against the share that was recognised."""
+    """Draw the leakage of protected models by each metric against the share of recognised reconstructions."""
     from imharness.commands import console, query
     from imharness.errors import UsageError
     from imharness_reconstruction.plots import scatter
@@ -62,7 +62,7 @@ def plots(store: str, out: Path) -> None:
     found = query(store, TRACK)
     studies = studies_of(leakages(found)) if "leakage" in found.steps else []
     if not studies:
-        raise UsageError(f"store {store} has no attack that six judged models met.")
+        raise UsageError(f"store {store} has no attack with at least six judged models.")
     for file in scatter(studies, out):
         console.say(str(file))
 
@@ -209,10 +209,10 @@ def semsim(
     assets: Path | None,
     as_json: bool,
 ) -> None:
-    """Study what SemSim needs: train it in several settings and see how it then ranks models.
+    """Train SemSim in several settings and see how it then ranks models.
 
-    Compared with psnr, mse and ssim-uniform7 unless --metric names others. PSNR counts as at most 58.9 dB, the noise
-    of 8 bits: so do identical images.
+    It is compared with psnr, mse and ssim-uniform7 unless --metric names others. PSNR counts as at most 58.9 dB, the
+    noise of 8 bits, also for identical images.
     """
     from imharness.commands import add_assets, component, console, find, place
     from imharness_reconstruction.semsim import SemSimPlan

@@ -1,9 +1,9 @@
-"""Did an inversion converge? An attack that stopped too early says nothing of the defense that it met.
+"""Decides whether an inversion converged: an attack that stopped too early says nothing about the defense.
 
-The attack has only the shared gradient to go by. It is done when its images explain that gradient about as well as the
-images explain it that were in fact behind it. Those fit exactly where nothing was added, and noise limits how well they
-fit. A flat grey image gives the scale, and strong noise takes most of what sets it apart: nearer to the images than to
-grey is the least that is asked then.
+The attack only sees the shared gradient. It has converged when its images explain that gradient about as well as the
+true images do. Those fit exactly if nothing was added to the gradient, and noise limits how well they fit. A flat grey
+image gives the scale. Strong noise removes most of the difference between the true images and grey; the reconstruction
+must then at least be nearer to the true images than to grey.
 """
 
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.per_image import averaged, image_gradients
 
 SHARE = 0.05
-"""An inversion has converged when it leaves no more of a grey image's distance than this."""
+"""The largest share of a grey image's distance that a converged inversion may leave above the attainable."""
 NEARER = 0.5
-"""Nor more than this share of what sets a grey image apart from those that were behind the gradient."""
+"""The largest share of the distance between grey and the true images that a converged inversion may leave."""
 SAME = 1e-6
-"""A gradient that sets them no further apart tells nothing of the images; rounding of float32 is below it."""
+"""A gradient with a smaller difference between grey and the true images says nothing; float32 rounding is below it."""
 GREY = 0.5
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What was shared: gradients of T batches, and the images behind them.
+    """The shared gradients of T batches, and the images behind them.
 
     `gradients`: ``(T, *shape)`` by parameter, defended. `shown` ``(P, 3, H, W)`` and `targets` ``(P, classes)``: what
     the plain gradients are of; `origin`: the position ``(P,)`` of the private image of each; `mean` ``(T, P)``: the
@@ -45,8 +45,8 @@ def matching(network: torch.nn.Module, shared: Shared, rebuilt: torch.Tensor) ->
     """Return how well reconstructions ``(N, 3, H, W)`` explain the shared gradients, one number per private image.
 
     `loss`: one minus the cosine of the gradient of the reconstruction and the shared one, on the coordinates that
-    pruning left, averaged over the batches of the image; `attainable`: the same of the images that were behind the
-    gradient; `grey`: of a flat grey image; `converged`: `loss` is above `attainable` by at most `SHARE` of `grey`,
+    pruning left, averaged over the batches of the image; `attainable`: the same for the images behind the gradient;
+    `grey`: the same for a flat grey image; `converged`: `loss` is above `attainable` by at most `SHARE` of `grey`,
     and by at most `NEARER` of the difference of `grey` and `attainable` where that is above `SAME`.
     """
     kept = survivors(shared.gradients)

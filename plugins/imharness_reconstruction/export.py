@@ -1,4 +1,4 @@
-"""Reconstructions of a run as a folder in SemSim's published layout, sorted by the judgement."""
+"""Writes the reconstructions of a run as a folder in SemSim's published layout, sorted by the judgement."""
 
 import csv
 import re

@@ -1,9 +1,9 @@
-"""What InvGrad and GradAttack share: signed Adam matches the direction of the gradient, with priors on the image.
+"""The base of InvGrad and GradAttack: signed Adam matches the direction of the gradient, with priors on the image.
 
 Geiping et al., "Inverting Gradients - How easy is it to break privacy in federated learning?" (NeurIPS 2020), equation
 4: 1 - cosine + total variation; the step size is divided by 10 after 3/8, 5/8 and 7/8 of the steps. The label is read
-from the gradient. All images and all starts are optimised at once, each with its own loss. The last steps are so short
-that rounding to 8 bits moves pixels as far; they are left out.
+from the gradient. All images and all starts are optimised at once, each with its own loss. The last steps are left out,
+because rounding to 8 bits moves pixels as far.
 """
 
 import torch
@@ -15,22 +15,24 @@ from imharness_reconstruction.per_image import image_gradients, labels_from_grad
 
 DECAYS, DECAY = (3, 5, 7), 0.1
 BETAS, EPS = (0.9, 0.999), 1e-8
-"""Of Adam."""
+"""Adam's decay rates and epsilon."""
 TINY = 1e-8
-"""Least length of a gradient that has a direction."""
+"""The least length of a gradient that has a direction."""
 HALF_LEVEL = 0.5 / 255
-"""Steps at the end that could move no pixel further than rounding to 8 bits does, all together, are not taken."""
+"""Rounding to 8 bits moves a pixel by up to this; final steps that together could move none further are left out."""
 
 
 class GradientInversion(ReconstructionAttack):
     """Changes images by signed Adam until their gradient has the direction of the shared one."""
 
-    steps: int = Field(default=4800, ge=8, le=100_000, description="Adam steps.")
-    learning_rate: float = Field(default=0.1, gt=0, le=10, description="Step size of Adam, in pixel range units.")
+    steps: int = Field(default=4800, ge=8, le=100_000, description="Number of Adam steps.")
+    learning_rate: float = Field(default=0.1, gt=0, le=10, description="Adam's step size, in units of the pixel range.")
     total_variation: float = Field(default=1e-4, ge=0, description="Weight of the total variation.")
-    starts: int = Field(default=1, ge=1, le=100, description="Random starts; each image keeps its best end.")
+    starts: int = Field(
+        default=1, ge=1, le=100, description="Number of random starts; each image keeps the best result."
+    )
     tolerance: float = Field(
-        default=1e-6, ge=0, lt=1, description="An image stops when its gradient is this near in cosine distance."
+        default=1e-6, ge=0, lt=1, description="An image stops when the cosine distance of its gradient is below this."
     )
     surviving: bool = Field(default=True, description="Match only coordinates that are not 0, which pruning leaves.")
 
@@ -39,13 +41,13 @@ class GradientInversion(ReconstructionAttack):
         return self.total_variation * total_variation(images)
 
     def rate(self, done: int) -> float:
-        """Return the size of a step, after so many."""
+        """Return the step size after `done` steps."""
         return self.learning_rate * DECAY ** sum(done >= self.steps * k // 8 for k in DECAYS)
 
     def worth(self) -> int:
-        """Return how many steps are taken: a step of Adam on signs moves no pixel by more than its size.
+        """Return the number of steps that are taken: a step of Adam on signs moves no pixel by more than its size.
 
-        That holds while the slope of a pixel is not 0: one that was 0 for long steps several times as far.
+        That holds while the gradient of a pixel is not 0: after many zeros, a step is several times as long.
         """
         left = 0.0
         for done in reversed(range(1, self.steps)):
@@ -71,7 +73,7 @@ class GradientInversion(ReconstructionAttack):
             rows, (mean, square) = torch.arange(len(x), device=x.device), torch.zeros(2, *x.shape, device=x.device)
             steps = self.worth()
             for done in range(steps):
-                at = rows if len(rows) < len(x) else slice(None)  # what a slice takes is not copied
+                at = rows if len(rows) < len(x) else slice(None)  # a slice is not copied
                 own = rows % len(rng) if self.starts > 1 else at
                 leaf = x[at].clone().requires_grad_(True)
                 found = image_gradients(model, leaf, labels[at])

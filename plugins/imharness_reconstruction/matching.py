@@ -1,4 +1,4 @@
-"""What DLG and iDLG share: L-BFGS changes dummies, from several starts, until their gradient is the shared one."""
+"""The base of DLG and iDLG: L-BFGS changes dummies, from several starts, until their gradient is the shared one."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from imharness_vision.lbfgs import minimise
 Dummy = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Flat variables ``(n, d)`` and the positions ``(n,)`` of their images -> images and targets."""
 PRUNED = 0.5
-"""A gradient with a larger share of zeros counts as pruned."""
+"""The share of zeros above which a gradient counts as pruned."""
 
 
 def survivors(gradients: Gradients) -> Gradients | None:
@@ -24,11 +24,13 @@ def survivors(gradients: Gradients) -> Gradients | None:
 
 
 class GradientMatching(ReconstructionAttack):
-    """Minimises the squared distance of gradients by L-BFGS; every row has its own memory and step."""
+    """Minimises the squared distance of gradients by L-BFGS; every image has its own memory and step."""
 
-    iterations: int = Field(default=1200, ge=1, le=100_000, description="L-BFGS steps of each start, at most.")
-    history: int = Field(default=100, ge=1, le=200, description="L-BFGS pairs kept.")
-    starts: int = Field(default=3, ge=1, le=100, description="Random starts, at most; an image keeps its best end.")
+    iterations: int = Field(default=1200, ge=1, le=100_000, description="Largest number of L-BFGS steps of each start.")
+    history: int = Field(default=100, ge=1, le=200, description="Number of L-BFGS pairs that are kept.")
+    starts: int = Field(
+        default=3, ge=1, le=100, description="Largest number of random starts; an image keeps the best result."
+    )
     tolerance: float = Field(
         default=1e-9, ge=0, lt=1, description="Squared distance that ends the search, as a share of the gradient's own."
     )
@@ -36,7 +38,7 @@ class GradientMatching(ReconstructionAttack):
         default=0,
         ge=0,
         le=1,
-        description="An image starts again where its end leaves more than this share of the gradient's squared length.",
+        description="An image starts again if its result leaves more than this share of the gradient's squared length.",
     )
     surviving: bool = Field(default=True, description="Match only coordinates that are not 0, which pruning leaves.")
 

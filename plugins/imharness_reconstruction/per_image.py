@@ -11,7 +11,7 @@ from torch.func import functional_call, grad, vmap
 from imharness.gradients import Gradients
 
 BLOCK = 8
-"""Input channels of which a convolution by groups is faster than products with copied patches, or a multiple of it."""
+"""With a multiple of this many input channels, a grouped convolution is faster than products with copied patches."""
 
 
 def image_gradients(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
@@ -29,7 +29,7 @@ def image_gradients(model: nn.Module, images: torch.Tensor, targets: torch.Tenso
 def gradients_and_inputs(
     model: nn.Module, images: torch.Tensor, targets: torch.Tensor, layer: nn.Module | None
 ) -> tuple[Gradients, torch.Tensor]:
-    """Return what `image_gradients` does, and what goes into a layer, ``(N, ...)``; without one, the images."""
+    """Return the gradients of `image_gradients` and the input of a layer, ``(N, ...)``; without a layer, the images."""
     parameters = dict(model.named_parameters())
     layers = {name: own for name, own in model.named_modules() if list(own.parameters(recurse=False))}
     known = all(_known(own) for own in layers.values())
@@ -40,7 +40,7 @@ def gradients_and_inputs(
     def seen(name: str):
         def hook(layer: nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
             passes.append((name, inputs[0], output))
-            return output.clone()  # operations in place change the copy
+            return output.clone()  # in-place operations change the copy
 
         return hook
 
@@ -108,9 +108,9 @@ def _parameter_gradients(layer: nn.Module, entered: torch.Tensor, slope: torch.T
 
 
 class _WeightGradient(torch.autograd.Function):
-    """The weight gradients of a convolution, one per image, as those of one convolution that has a group per image.
+    """The weight gradients of a convolution, one per image, computed by one convolution with a group per image.
 
-    Its own gradients are convolutions by groups too, so that no patches are copied in either direction.
+    Its own gradients are grouped convolutions too, so that no patches are copied in either direction.
     """
 
     @staticmethod
@@ -133,7 +133,7 @@ class _WeightGradient(torch.autograd.Function):
 
 
 class _PatchGradient(torch.autograd.Function):
-    """The weight gradients of a convolution, one per image, as products with copied patches, copied only once."""
+    """The weight gradients of a convolution, one per image, as products with patches that are copied only once."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, entered: torch.Tensor, slope: torch.Tensor, layer: nn.Conv2d) -> torch.Tensor:

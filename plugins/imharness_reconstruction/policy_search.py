@@ -19,7 +19,7 @@ from imharness_reconstruction.per_image import image_gradients
 from imharness_reconstruction.transformations import TRANSFORMATIONS, transformed
 
 WAY = 20
-"""Points on the line between noise and image."""
+"""The number of points on the line between noise and image."""
 LONGEST = 3
 EPS = 1e-5
 

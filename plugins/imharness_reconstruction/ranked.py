@@ -1,9 +1,9 @@
-"""Which protected model leaks least: the strongest attack that converged counts, image by image.
+"""Ranks protected models by leakage: for each image, the strongest attack that converged counts.
 
-An entry is a model with a defense. What it leaks is how close a reconstruction comes by the metric that agrees best
-with people; what it costs is test accuracy. A model is attacked as trained and as initialised, since gradients are
-shared from the first round of training on. An attack that did not converge says nothing of a defense: of each private
-image, the strongest of those that did counts.
+An entry is a model with a defense. Its leakage is how close a reconstruction comes, by the metric that agrees best with
+people; its utility is test accuracy. A model is attacked as trained and as initialised, because gradients are shared
+from the first round of training on. An attack that did not converge says nothing about a defense, so for each private
+image the strongest attack that did converge counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BASELINE = "harness/plain-gradient"
 TRAINED = "trained"
 FLOOR = "mean image"
 ENOUGH = 0.5
-"""A model is ranked where some attack converged for at least this share of the images."""
+"""The smallest share of the images for which some attack must converge for a model to be ranked."""
 ID = "ranking"
 BY = ["dataset", "attack", "attacker", "state", "metric"]
 CELL = "dataset, attack, model, defense"
@@ -35,7 +35,7 @@ UNAWARE, ADAPTIVE = "unaware", "adaptive"
 
 @dataclass(frozen=True)
 class Yardstick:
-    """The metric that leakage is ranked by, why it is, and what stands in for people."""
+    """The metric by which leakage is ranked, the reason for it, and the proxies for people."""
 
     metric: str
     reason: str
@@ -45,8 +45,8 @@ class Yardstick:
 def yardstick(studies: Sequence[Study], metrics: Sequence[str]) -> Yardstick:
     """Return the metric of single images whose ranking of models agrees best with people, by its mean signed rho.
 
-    Studies by people count, those by a classifier only where there are none; without any, PSNR it is. Where the harness
-    has a metric of its own, only those are asked, so that no submission brings the measure by which it is ranked.
+    Studies by people count; those by a classifier count only if there are none. Without any study, it is PSNR. Where
+    the harness has metrics of its own, only those are considered, so that no submission brings its own yardstick.
     """
     metrics = [metric for metric in metrics if is_own(metric)] or metrics
     asked = [study for study in studies if "proxy" not in study.who] or list(studies)
@@ -59,7 +59,7 @@ def yardstick(studies: Sequence[Study], metrics: Sequence[str]) -> Yardstick:
     who = tuple(sorted({study.who.removeprefix("proxy: ") for study in asked if "proxy" in study.who}))
     if not means:
         first = PSNR if PSNR in metrics else min(metrics)
-        return Yardstick(first, "nobody was asked which metric sees as people do", (f"{_short(first)} for people",))
+        return Yardstick(first, "nobody was asked which metric agrees with people", (f"{_short(first)} for people",))
     best = min(means, key=lambda metric: (-means[metric], metric != PSNR, metric))
     by = "people recognised" if not who else "a classifier recognised, not people"
     about = f"its ranking of models agrees best with what {by}: mean rho {means[best]:.2f} over {len(asked)} studies"
@@ -67,7 +67,7 @@ def yardstick(studies: Sequence[Study], metrics: Sequence[str]) -> Yardstick:
 
 
 def ranked_models(query: Query, studies: Sequence[Study], share: float) -> TrackReport:
-    """Return who leaks least, with every metric of the same reconstructions beside it; nothing without scores."""
+    """Return the ranking, with a table of every metric on the same reconstructions; nothing without scores."""
     kinds = query("SELECT DISTINCT metric, closeness FROM leakage ORDER BY metric")
     closeness = dict(zip(kinds["metric"], kinds["closeness"], strict=True))
     chosen = yardstick(studies, list(closeness))
@@ -79,22 +79,22 @@ def ranked_models(query: Query, studies: Sequence[Study], share: float) -> Track
         rules,
         proxies=(*chosen.proxies, *_small(query)),
         claim=f"{{winner}} leaks least of the models that keep test accuracy: the strongest attack that converged "
-        f"reaches {label} {{protection}}, where it reaches {{without}} without a defense{without}. Test accuracy is "
+        f"reaches {label} {{protection}}; without a defense it reaches {{without}}{without}. Test accuracy is "
         "{utility}, and {plain} without a defense.",
     )
     found = contest(
         rules,
         id=ID,
         title="Protected models by what the strongest attack rebuilds",
-        caption="A row is a model with a defense. Of each private image the closest reconstruction counts, over the "
+        caption="A row is a model with a defense. For each private image the closest reconstruction counts, over the "
         "attacks that converged and over the model as trained and as initialised; the less close, the better. "
         f"Closeness is {label}, as {chosen.reason}. The gate is the test accuracy of the best undefended model, "
-        "whatever its architecture, so that a poor one is no excuse. Aware: attacks that match only the coordinates "
-        "that are not 0 where most are, as after pruning. Unaware and aware are means over the attacks and states that "
-        "each met, which may differ. The mean image is a guess without any gradient. "
+        "whatever its architecture. Aware: attacks that match only the non-zero coordinates where most are 0, as after "
+        "pruning. Unaware and aware are means over the attacks and states that each model met, which may differ. The "
+        "mean image is a guess without any gradient. "
         "Means are over the n images on which an attack converged. A place counts the models that are ahead, each by "
-        "the mean difference over the images of both; no test decides it. So a model may stand behind another one "
-        "whose mean, over other images, is the worse one."
+        "the mean difference over the images of both; no test decides it. So a model can be placed behind another one "
+        "whose mean, over other images, is worse."
         f"{limit_of([chosen.metric])}",
         entry="protected model",
         note=_absent(query, rules),
@@ -104,9 +104,15 @@ def ranked_models(query: Query, studies: Sequence[Study], share: float) -> Track
         met_nothing = ranking.places[FLOOR].model_copy(update={"broken_by": {}})
         ranking = ranking.model_copy(update={"places": {**ranking.places, FLOOR: met_nothing}})
     front = Chart(
-        id="protection-utility", title="Leakage against test accuracy", kind="scatter", table=ID, x="utility",
-        y="worst", front=True, caption="What a protected model can do, and how close the strongest attack comes.",
-    )  # fmt: skip
+        id="protection-utility",
+        title="Leakage against test accuracy",
+        kind="scatter",
+        table=ID,
+        x="utility",
+        y="worst",
+        front=True,
+        caption="Test accuracy of each model, and how close the strongest attack comes.",
+    )
     beside = _beside(query, rules, closeness, accuracy)
     return replace(found, rankings=[ranking]) + TrackReport([beside], charts=[front] if accuracy else [])
 
@@ -124,18 +130,36 @@ def _rules(query: Query, metric: str, closeness: int, accuracy: Mapping[str, Val
     better = "lower" if closeness > 0 else "higher"
     unit = "private image"
     protection = Column(
-        "score", _short(metric), f"{_short(metric)} between reconstruction and private image.", better, 3,
+        "score",
+        _short(metric),
+        f"{_short(metric)} between reconstruction and private image.",
+        better,
+        3,
         wins=Wins("protection-wins", "Which protected model leaks less", "reconstructions less close", unit=unit),
         **CLUSTER,
-    )  # fmt: skip
+    )
     utility = Column(
-        "utility", "test accuracy", "Share of held-out images that the protected model gets right.", "higher",
-        unit="held-out image", value=lambda entry: accuracy.get(entry, missing("not trained in this run")), **CLUSTER,
-    )  # fmt: skip
+        "utility",
+        "test accuracy",
+        "Share of held-out images that the protected model classifies right.",
+        "higher",
+        unit="held-out image",
+        value=lambda entry: accuracy.get(entry, missing("not trained in this run")),
+        **CLUSTER,
+    )
     return Contest(
-        scores, protection, utility, best, "", over=("attack", "attacker", "state"), unaware=UNAWARE, share=share,
-        controls=_never_crowned(query, scores.entries, accuracy), unknown=unknown, met="failed",
-    )  # fmt: skip
+        scores,
+        protection,
+        utility,
+        best,
+        "",
+        over=("attack", "attacker", "state"),
+        unaware=UNAWARE,
+        share=share,
+        controls=_never_crowned(query, scores.entries, accuracy),
+        unknown=unknown,
+        met="failed",
+    )
 
 
 def _scores(query: Query, metric: str) -> Blocks:
@@ -178,7 +202,7 @@ def _scores(query: Query, metric: str) -> Blocks:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as it stands in SQL."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -188,7 +212,7 @@ def _has_rows(query: Query, step: str) -> bool:
 
 
 def _adaptive(query: Query) -> list[str]:
-    """Return the attacks that match only what pruning left."""
+    """Return the attacks that match only the coordinates that pruning left."""
     if not _has_rows(query, "components"):
         return []
     sql = "SELECT label FROM components WHERE kind = 'attack' AND parameters->>'surviving' = 'true' ORDER BY label"
@@ -196,10 +220,10 @@ def _adaptive(query: Query) -> list[str]:
 
 
 def _shared(scores: Blocks, accuracy: Mapping[str, Value]) -> tuple[Blocks, dict[str, str]]:
-    """Return the settings that count (see `common`), or the one that most models met, with those who met any of these.
+    """Return the settings that count (see `common`), or the one that most models met, with the models that met any.
 
-    Where models were trained, they decide which settings these are, and of the others undefended ones alone remain.
-    The second result says why nothing is known of an entry.
+    Where models were trained, they decide which settings count, and of the others only undefended ones remain. The
+    second result says why nothing is known of an entry.
     """
     plain = f" + {BASELINE}"
     chosen = np.array([e in accuracy or e == FLOOR or e.endswith(plain) for e in scores.entries])
@@ -226,7 +250,7 @@ def _shared(scores: Blocks, accuracy: Mapping[str, Value]) -> tuple[Blocks, dict
 
 
 def _explained(scores: Blocks, row: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each private image that an entry was attacked on 1 if any attack converged, and what it is of."""
+    """Return for each attacked private image of an entry 1 if any attack converged, else 0, and its source."""
     failed = np.concatenate([block[row] for block in scores.values["failed"]])
     units, sources = np.concatenate(scores.units).astype(str), np.concatenate(scores.about["source"])
     met = ~np.isnan(failed)
@@ -254,7 +278,7 @@ def _accuracies(query: Query) -> dict[str, Value]:
 
 
 def _never_crowned(query: Query, entries: Sequence[str], accuracy: Mapping[str, Value]) -> dict[str, str]:
-    """Return the entries that are never crowned, each with the reason."""
+    """Return the entries that can never win, each with the reason."""
     found = {FLOOR: "no gradient"} if FLOOR in entries else {}
     marked = controls_of(query)
     for entry in entries:
@@ -274,24 +298,24 @@ def _mean_image(rules: Contest) -> str:
 
 
 def _small(query: Query) -> tuple[str, ...]:
-    """Return what stands in for photographs of private life, where the images are thumbnails."""
+    """Return the proxy for private photographs, where the images are thumbnails."""
     sets = query("SELECT DISTINCT dataset FROM leakage ORDER BY dataset")["dataset"]
     thumbnails = [name for name in sets if "thumbnails" in name]
     return ("thumbnails of a few photographs for private images",) if thumbnails else ()
 
 
 def _absent(query: Query, rules: Contest) -> str:
-    """Say which protected models stand in study tables only."""
+    """Return a sentence that names the protected models that are only in the study tables."""
     every = set(query("SELECT DISTINCT model || ' + ' || defense AS entry FROM leakage")["entry"])
     same = {Untrained(architecture=a).label: own.label for a, own in ARCHITECTURES.items()}
     here = {entry.partition(" + ")[0] for entry in rules.scores.entries}
     models = {entry.partition(" + ")[0] for entry in every}
     gone = sorted(model for model in models if model not in here and same.get(model) not in here)
-    return f"Met other attacks, and stand in the study tables: {', '.join(gone)}." if gone else ""
+    return f"Only in the study tables, because they met other attacks: {', '.join(gone)}." if gone else ""
 
 
 def _beside(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy: Mapping[str, Value]) -> Table:
-    """Return the same reconstructions by every metric, and for how many images some attack converged."""
+    """Return the table of the same reconstructions by every metric, with the share on which an attack converged."""
     columns, values = [], {entry: dict[str, Value]() for entry in rules.scores.entries}
     for metric in sorted(closeness, key=lambda m: (m != PSNR, m)):
         own = _rules(query, metric, closeness[metric], accuracy, rules.share)
@@ -303,10 +327,14 @@ def _beside(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy
             row[metric] = missing(reason) if reason else own.mean(own.sign * measured[entry])
     columns.append(
         ColumnSpec(
-            key="converged", label="converged", decimals=2, unit="private image", cluster_unit="photograph",
+            key="converged",
+            label="converged",
+            decimals=2,
+            unit="private image",
+            cluster_unit="photograph",
             description="Share of the private images for which at least one attack converged.",
         )
-    )  # fmt: skip
+    )
     for place, (entry, row) in enumerate(values.items()):
         row["converged"] = missing("no gradient") if entry == FLOOR else mean_value(*_explained(rules.scores, place))
     rows = [Row(label=entry, values=row) for entry, row in values.items()]

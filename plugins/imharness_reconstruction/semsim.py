@@ -78,7 +78,7 @@ class Annotations:
 
 @dataclass(frozen=True)
 class SemSimPlan:
-    """How SemSim is trained; the defaults are the paper's (section 5)."""
+    """The settings with which SemSim is trained; the defaults are the paper's (section 5)."""
 
     backbone: Backbone = "resnet50"
     loss: Loss = "triplet"

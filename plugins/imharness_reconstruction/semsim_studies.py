@@ -1,4 +1,4 @@
-"""SemSim's own studies: what it learns from, and how well it then ranks protected models as people do.
+"""SemSim's own studies: its training data and settings, and how well its ranking of models then agrees with people's.
 
 Sun et al., NeurIPS 2023: leave one data set out (table 1), unseen attacks (table 2), number of annotations, backbone
 and loss (figure 7), margin (figure 9). Each setting trains one network, measures reconstructions that it has not seen,
@@ -48,7 +48,7 @@ class Corpus:
     def of(cls, images: ImageSet) -> Corpus:
         """Return the corpus of an annotated data set with an index; raises `UsageError` without one."""
         if "model" not in images.columns:
-            raise UsageError("the annotations have no index.csv, which says what each reconstruction comes from.")
+            raise UsageError("the annotations have no index.csv, which names the source of each reconstruction.")
         rebuilt = np.asarray(images.columns["recognised"]) >= 0
         dataset, attack, model, defense, source = (
             np.asarray(images.columns[name])[rebuilt] for name in (*FACTS, "source")
@@ -73,7 +73,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Setting:
-    """One training and what it is tested on."""
+    """One training and its test data."""
 
     name: str
     train: Corpus
@@ -85,7 +85,7 @@ class Setting:
 class Outcome:
     """Rho and tau of one metric's ranking with that of the judges; None where a ranking is constant.
 
-    The metric is turned so that more means closer: 1 for the judges' order, -1 for the reverse.
+    The metric is signed so that more means closer: 1 for the judges' order, -1 for the reverse.
     """
 
     setting: str
@@ -100,7 +100,7 @@ def leave_one_out(corpus: Corpus, plan: SemSimPlan, test: str) -> Iterator[Setti
     """Train on all data sets but one, and test on that one."""
     names = np.unique(corpus.dataset)
     if len(names) < 2:
-        raise UsageError("leaving one data set out needs annotations of two.")
+        raise UsageError("leaving one data set out needs annotations of two data sets.")
     for name in names:
         yield Setting(str(name), corpus.part(corpus.dataset != name), corpus.part(corpus.dataset == name), plan)
 
@@ -109,7 +109,7 @@ def unseen_attack(corpus: Corpus, plan: SemSimPlan, test: str) -> Iterator[Setti
     """Train on the attack with the most annotations, and test on each other one, with originals of its own."""
     names, counts = np.unique(corpus.attack, return_counts=True)
     if len(names) < 2:
-        raise UsageError("an unseen attack needs annotations of two.")
+        raise UsageError("a study of unseen attacks needs annotations of two attacks.")
     seen = names[counts.argmax()]
     learnt, held_out = corpus.halves()
     known = corpus.part((corpus.attack == seen) & learnt)
@@ -186,7 +186,7 @@ def outcomes(
     seed: int,
     progress: Callable[[int, int], None],
 ) -> list[Outcome]:
-    """Train SemSim as the setting says; return how it and the other metrics rank the models of the test part.
+    """Train SemSim in a setting; return how it and the other metrics rank the models of the test part.
 
     `others`: metrics with their `closeness`, 1 where more means closer and -1 where less does.
     """

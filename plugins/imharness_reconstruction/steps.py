@@ -1,43 +1,45 @@
-"""What the cells of the track compute: trained classifiers, reconstructions, leakage, and who recognises what."""
+"""The steps of the track: trained classifiers, reconstructions, leakage and recognition."""
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 from imharness.data import ImageSet, generator
-from imharness.gradients import GradientDefense, ImagePool, ImageProtection
+from imharness.gradients import GradientDefense, Gradients, ImagePool, ImageProtection
 from imharness.tracks import StepContext, StepResult, step
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
 from imharness_reconstruction.convergence import Shared, matching
 from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.per_image import averaged, image_gradients, mean_of
+from imharness_reconstruction.undoing import PROBES, undone
 
 WEIGHT = "weight."
-"""Arrays of a network's state: ``weight.<name>``."""
+"""The prefix of the arrays of a network's state: ``weight.<name>``."""
 
 
 @step(version="2")
 def train(context: StepContext) -> StepResult:
-    """Train a target classifier under its defense; tell which held-out images it gets right."""
+    """Train a target classifier under its defense, and record which held-out images it classifies right."""
     defense = context.component("defense")
     return _trained(context, "training", defense)
 
 
 @step(version="2")
 def judge(context: StepContext) -> StepResult:
-    """Train the classifier that stands in for people: clean images, spoilt as a person would see through."""
+    """Train the classifier that stands in for people, on clean images degraded in ways that people see through."""
     return _trained(context, "judging", everyday)
 
 
-@step(version="6", shared=True)
+@step(version="7", shared=True)
 def reconstruct(context: StepContext) -> StepResult:
-    """Share the gradients the attack is after through the defense, and let the attack rebuild the private images.
+    """Share gradients through the defense, and let the attack rebuild the private images from them.
 
     A gradient is averaged over its batch before it is defended, and every batch meets the defense with noise of its
-    own. The rows say how well each reconstruction explains what was shared, and whether the attack converged. An attack
-    that would also match what pruning took is the one that does not where nothing was pruned: its result is taken. With
-    the option `at_once`, so many images at a time share their gradients and are rebuilt, because those of a large
-    network for all images do not fit into memory; each image keeps its streams of random numbers.
+    own. If a defense changes each coordinate by itself, in a way that everybody who has it can undo, that is undone
+    first. The rows say how well each reconstruction explains the shared gradient, and whether the attack converged. If
+    nothing was pruned, an attack on all coordinates equals the one on surviving coordinates, whose result is taken.
+    With the option `at_once`, that many images at a time share their gradients and are rebuilt, because the gradients
+    of a large network for all images do not fit into memory; each image keeps its streams of random numbers.
     """
     images, attack = _private(context), context.build("attack")
     some = int(context.options.get("at_once", 0)) or len(images)
@@ -72,7 +74,7 @@ def reconstruct(context: StepContext) -> StepResult:
 def _shared(
     context: StepContext, network: torch.nn.Module, images: ImageSet, private: torch.Tensor, labels: torch.Tensor
 ) -> Shared:
-    """Return the defended gradients of the attack's batches; streams of the defense are named after what they meet."""
+    """Return the defended gradients of the attack's batches; the defense's random streams bear the batches' names."""
     batches = context.component("attack").batches(len(images))
     alone = batches == [[i] for i in range(len(images))]
     targets = F.one_hot(labels, _classes(context)).to(private.dtype)
@@ -82,7 +84,9 @@ def _shared(
         )
         origin, mean = torch.arange(len(images)), mean_of(batches, len(images)).to(private.device)
         gradients = averaged(image_gradients(network, private, targets), mean)
-        gradients = context.build("defense")(gradients, context.rng(names, "defense"))
+        gradients = _known(
+            context, network, context.build("defense")(gradients, context.rng(names, "defense")), private
+        )
         return Shared(gradients, private, targets, origin.to(private.device), mean)
     members = [(t, i) for t, rows in enumerate(batches) for i in rows]
     names = images.names if alone else [f"{t}: {images.names[i]}" for t, i in members]
@@ -92,6 +96,20 @@ def _shared(
     pool = _pool(context, context.images("training", limited=False))
     shown, mixed = context.build("defense")(private[origin], targets[origin], pool, context.rng(names, "defense"))
     return Shared(averaged(image_gradients(network, shown, mixed), mean), shown, mixed, origin, mean)
+
+
+def _known(context: StepContext, network: torch.nn.Module, gradients: Gradients, private: torch.Tensor) -> Gradients:
+    """Return shared gradients as who knows the defense reads them: `undone`, by gradients of images to train on."""
+    names = [f"probe {k}" for k in range(PROBES)]
+    if "training" in context.roles:
+        images, labels = _loaded(context, context.images("training", limited=False).first(PROBES))
+    else:
+        images = context.rng(names, "probes").uniform(*private.shape[1:])
+        labels = torch.arange(PROBES, device=private.device) % _classes(context)
+    targets = F.one_hot(labels, _classes(context)).to(images.dtype)
+    streams = context.rng(names[: len(images)], "probes", "defense")
+    protect = context.build("defense")
+    return undone(gradients, image_gradients(network, images, targets), lambda plain: protect(plain, streams))
 
 
 @step(version="1")
@@ -110,7 +128,7 @@ def leakage(context: StepContext) -> StepResult:
 
 @step(version="1")
 def guess(context: StepContext) -> StepResult:
-    """Compare every private image with the mean of the training images: what is reached without any gradient."""
+    """Compare every private image with the mean of the training images, a guess without any gradient."""
     images, metric = _private(context), context.build("metric")
     mean = _pool(context, context.images("training", limited=False)).images.mean(dim=0).mul(255).round() / 255
 
@@ -132,7 +150,7 @@ def distribution(context: StepContext) -> StepResult:
 
 @step(version="1")
 def recognise(context: StepContext) -> StepResult:
-    """Ask the judge for the class of every reconstruction: is it that of the private image?"""
+    """Record whether the judge gives every reconstruction the class of its private image."""
     images = _private(context)
     private, labels = _loaded(context, images)
     network = _network(context, private, "judge", "judge")
@@ -186,7 +204,7 @@ def _trained(context: StepContext, purpose: str, guard) -> StepResult:
 
 
 def _network(context: StepContext, images: torch.Tensor, role: str, need: str) -> torch.nn.Module:
-    """Return the classifier to attack or to ask: trained in this run where that was planned."""
+    """Return the classifier to attack or to use as a judge, trained in this run if that was planned."""
     network = _fresh(context, images, role)
     if need in context.options:
         found = context.need(need).arrays
@@ -212,7 +230,7 @@ def _classes(context: StepContext) -> int:
 
 
 def _sources(images: ImageSet) -> list[str]:
-    """Return what each image was taken from, such as a photograph; itself where the data set does not say."""
+    """Return the source of each image, such as a photograph; the image itself where the data set names none."""
     return [str(source) for source in images.columns.get("source", images.names)]
 
 

@@ -1,4 +1,4 @@
-"""Tables of the track: protected models by leakage, what defenses cost, and which metric ranks models as people do."""
+"""The tables of the track: models by leakage, the cost of defenses, and the agreement of metrics with people."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ from imharness_reconstruction.ranked import BASELINE, CELL, ENOUGH, TRAINED, ran
 from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
 
 SOURCE = {"cluster": "source", "cluster_unit": "photograph"}
-COMMON = "Over held-out images and the models that were trained under every defense."
+COMMON = "Mean over held-out images and the models that were trained under every defense."
 NOTES = {
     TRAINED: "Trained models: other images may have a like gradient, so that one that is matched need not be rebuilt.",
     "as initialised": "Models as initialised: the first round of federated learning, in which gradients reveal most.",
@@ -31,7 +31,7 @@ PEOPLE, PROXY = "people", "proxy: top-1 of a classifier, not people"
 
 
 def report(query: Query, share: float = 0.05) -> TrackReport:
-    """Return every table there are results for; a winner may cost a `share` of the undefended model's accuracy."""
+    """Return every table for which there are results; a winner may cost a `share` of the undefended accuracy."""
     if "leakage" not in query.steps:
         return TrackReport()
     scores = leakages(query)
@@ -54,11 +54,11 @@ def report(query: Query, share: float = 0.05) -> TrackReport:
 def leakages(query: Query) -> Blocks:
     """Return the scores of every protected model by data set, attack, state and metric, one for each private image.
 
-    A metric of whole sets has one number in place of those (`whole`), and `RECOGNISED` stands for a metric where
-    somebody judged (`who`). `closeness` is 1 where a larger number means closer, -1 where a smaller one does. `source`
-    is what the image was taken from. `state` says whether the models are trained. The measure `converged` is 1 where
-    the attack did, 0 where it did not, and NaN where nobody asked; `loss` is its matching loss. PSNR counts as at most
-    `RESOLVED`.
+    A metric of whole sets has one number instead (`whole`), and `RECOGNISED` takes a metric's place where somebody
+    judged (`who`). `closeness` is 1 where a larger number means closer, -1 where a smaller one does. `source` is the
+    photograph or image that an image was taken from. `state` says whether the models are trained. The measure
+    `converged` is 1 where the attack converged, 0 where it did not, and NaN where that is not known; `loss` is its
+    matching loss. PSNR counts as at most `RESOLVED`.
     """
     columns = query("SELECT column_name FROM information_schema.columns WHERE table_name = 'reconstruct'")[
         "column_name"
@@ -90,7 +90,7 @@ def leakages(query: Query) -> Blocks:
 
 
 def verdicts(query: Query) -> str:
-    """Return a SELECT of what was recognised: `score` is 1 for recognised and `who` says so; "" if nobody was asked.
+    """Return a SELECT of judgements: `score` is 1 for recognised, `who` names the judge; "" if nobody was asked.
 
     People decide on every data set and attack they were asked about, the judge on the others.
     """
@@ -116,7 +116,7 @@ def studies_of(scores: Blocks) -> list[Study]:
 
 
 def _settings(scores: Blocks) -> list[Blocks]:
-    """Return the scores of each attack and state: models as initialised first, and what most of them met."""
+    """Return the scores of each attack and state: models as initialised first, then settings that most models met."""
     keys = sorted({(own["state"], own["attack"]) for own in scores.conditions})
     parts = [scores.part(scores.where(state=state, attack=attack)) for state, attack in keys]
     return sorted(parts, key=lambda part: (part.conditions[0]["state"] == TRAINED, -len(part.entries)))
@@ -158,7 +158,7 @@ def _ranking(scores: Blocks, first: bool) -> TrackReport:
         caption="Study table (SemSim, section 3): mean over private images of one attack. A row is a classifier with "
         "a defense of the gradient or of the images; the less close a "
         f"reconstruction by {attack} comes, the better. A model is not ranked where the attack converged for less than "
-        "half of the images: an attack that failed says nothing of the defense. All others are compared on the same n "
+        "half of the images: a failed attack says nothing about the defense. All others are compared on the same n "
         "private images, those on which the attack converged for every one of them. Numbers of whole sets are of all "
         f"reconstructions. Intervals resample what the images were taken from.{several}",
         entry="protected model",
@@ -189,7 +189,7 @@ def _converged(scores: Blocks) -> tuple[Blocks, dict[str, str]]:
 
 
 def _inversions(scores: Blocks, measure: str = "converged") -> list[np.ndarray]:
-    """Return for each entry 1 or 0 for each private image: did the attack converge? Or another measure of it."""
+    """Return for each entry whether the attack converged on each private image (1 or 0), or another measure of it."""
     chosen = [c for c, own in enumerate(scores.conditions) if not scores.about["whole"][c][0]]
     return [scores.once(measure, entry, chosen) for entry in scores.entries]
 
@@ -238,7 +238,7 @@ def _column(scores: Blocks, metric: str, condition: int, reasons: Mapping[str, s
 
 
 def _cost(query: Query) -> list[Table]:
-    """Return what a defense costs: test accuracy with it and without, over the same held-out images."""
+    """Return the cost of each defense: test accuracy with it and without it, over the same held-out images."""
     if "train" not in query.steps:
         return []
     source = "source" if "source" in query("SELECT * FROM train LIMIT 0") else "name"
@@ -279,23 +279,27 @@ def _accuracy(dataset: str, model: str) -> Column:
 
 
 def _charts(main: Table) -> list[Chart]:
-    """Draw each metric against recognition, where somebody recognised."""
+    """Return a chart of each metric against recognition, where there are judgements."""
     metrics = [column for column in main.columns if column.key not in (RECOGNISED, "converged", "loss")]
     if RECOGNISED not in {column.key for column in main.columns}:
         return []
     return [
         Chart(
-            id=f"recognition-{metric.label}", title=f"{metric.label} against recognition", kind="scatter",
-            table=main.id, x=metric.key, y=RECOGNISED,
-            caption=f"Each point is a protected model: what {metric.label} says leaks, and what is recognised."
+            id=f"recognition-{metric.label}",
+            title=f"{metric.label} against recognition",
+            kind="scatter",
+            table=main.id,
+            x=metric.key,
+            y=RECOGNISED,
+            caption=f"Each point is a protected model: its leakage by {metric.label}, and the share that is recognised."
             f"{limit_of([metric.key])}",
         )
         for metric in metrics
-    ]  # fmt: skip
+    ]
 
 
 def _examples(query: Query, attack: str) -> list[Example]:
-    """Show the first private images beside what an attack made of them."""
+    """Return the first private images with an attack's reconstructions of them."""
     if "gallery" not in query.steps:
         return []
     rows = query(

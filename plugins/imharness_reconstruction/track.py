@@ -1,9 +1,9 @@
-"""Track 2: how much of a private image can be rebuilt from the gradient it gives, and which metric ranks as people do.
+"""Track 2: how much of a private image can be rebuilt from its gradient, and which metric agrees with people.
 
 A protected model is a classifier with a defense. Its leakage under a metric is the mean, over images, of how close the
 reconstruction comes to the private image; SemSim ranks protected models by it (section 3). The ranking by people, the
-share of reconstructions they recognise, says which metric can be trusted (section 4). By that metric the main table
-ranks what the strongest attack reaches, beside what the model can do.
+share of reconstructions they recognise, shows which metric can be trusted (section 4). By that metric the main table
+ranks how close the strongest attack comes, with the model's test accuracy as utility.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ Guard = GradientDefense | ImageProtection
 
 
 class ReconstructionTrack(Track):
-    """Gradient leakage: how much of a private image comes back from the gradient that was shared."""
+    """Gradient leakage: how much of a private image can be rebuilt from the gradient that was shared."""
 
     info = Info(
         id="harness/reconstruction",
@@ -34,38 +34,41 @@ class ReconstructionTrack(Track):
         paper="sun2023",
     )
     title = "Reconstruction privacy"
-    measures = "How close reconstruction attacks come to private images through the gradients a model shares."
+    measures = "How close reconstruction attacks come to private images, given the gradients that a model shares."
     steps = (train, judge, reconstruct, leakage, guess, distribution, recognise, gallery)
     own_objects = {"defense": GradientDefense, "metric": FullReferenceMetric, "attack": ReconstructionAttack}
     folder_dataset = "harness/class-folder"
 
-    epochs: int = Field(default=60, ge=1, le=10_000, description="Training of target classifiers and of the judge.")
+    epochs: int = Field(
+        default=60, ge=1, le=10_000, description="Epochs of training of target classifiers and of the judge."
+    )
     batch_size: int = Field(default=128, ge=1, description="Images per training step.")
-    learning_rate: float = Field(default=0.1, gt=0, le=10, description="Of stochastic gradient descent.")
+    learning_rate: float = Field(default=0.1, gt=0, le=10, description="Learning rate of stochastic gradient descent.")
     untrained: tuple[str, ...] = Field(
-        default=("harness/lenet",), description="Models attacked as initialised: the first round of federated learning."
+        default=("harness/lenet",),
+        description="Models that are attacked as initialised, as in the first round of federated learning.",
     )
     narrow: Mapping[str, tuple[str, ...]] = Field(
-        default={}, description="Attack, by label or id -> models: such an attack meets these only."
+        default={}, description="Attack, by label or id -> the only models that it attacks."
     )
     targets: Mapping[str, tuple[str, ...]] = Field(
         default={},
         description="Data set, by label or id -> models that are attacked on it; a data set without entry: all.",
     )
     attacked: int = Field(
-        default=0, ge=0, description="Held-out images that are attacked, the first of a data set; 0: all."
+        default=0, ge=0, description="Number of held-out images that are attacked, the first of a data set; 0: all."
     )
     at_once: int = Field(
-        default=0, ge=0, description="Images whose gradients are held at once, as memory allows; 0: all."
+        default=0, ge=0, description="Number of images whose gradients are held in memory at once; 0: all."
     )
     gradients_only: tuple[str, ...] = Field(
         default=(), description="Attacks that meet gradient defenses only, not protections of images."
     )
-    shown_images: int = Field(default=3, ge=1, le=50, description="Images of the gallery.")
+    shown_images: int = Field(default=3, ge=1, le=50, description="Number of images in the gallery.")
     judge: str = Field(default="harness/convnet8", description="Model whose top-1 stands in for people.")
 
     def plan(self, planner: Planner, selection: Selection) -> None:
-        """One reconstruction per (data set, model, defense, attack), scored by every metric and shown to the judge."""
+        """Plan a reconstruction per data set, model, defense and attack, scored by every metric and by the judge."""
         self._check_names(planner)
         attacks, models = selection.of(ReconstructionAttack), selection.of(Model)
         for dataset in selection.of(ImageDataset):
@@ -96,7 +99,7 @@ class ReconstructionTrack(Track):
     def _aware(
         self, selection: Selection, attack: ReconstructionAttack, model: Model, guard: Guard
     ) -> ReconstructionAttack | None:
-        """Return the same attack with `surviving`, if that is planned too: where nothing is pruned, both are one."""
+        """Return the same attack with `surviving`, if it is planned too: where nothing is pruned, both are equal."""
         if getattr(attack, "surviving", True):
             return None
         aware = attack.with_parameters(surviving=True)
@@ -112,7 +115,7 @@ class ReconstructionTrack(Track):
         guard: Guard,
         attack: ReconstructionAttack,
     ) -> None:
-        """Plan one reconstruction and all that is asked of it; networks are trained where there are images for it."""
+        """Plan one reconstruction and its scores; networks are trained where there are images for it."""
         schedule = {"epochs": self.epochs, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
         cell = own.within(model=model, defense=guard, attack=attack)
         before = {}
@@ -136,21 +139,21 @@ class ReconstructionTrack(Track):
 
     @property
     def _few(self) -> dict[str, int]:
-        """Return the option of every step that is about attacked images."""
+        """Return the option that every step on attacked images has."""
         return {"attacked": self.attacked} if self.attacked else {}
 
     def _held(self, before: Iterable[str]) -> dict[str, bool | int]:
-        """Return the options of a reconstruction that needs what is named."""
+        """Return the options of a reconstruction with these needs."""
         chunked: dict[str, bool | int] = {"at_once": self.at_once} if self.at_once else {}
         return dict.fromkeys(before, True) | chunked | self._few
 
     def work(self, spec: TaskSpec, units: int) -> Work | None:
-        """Return rows and operations of a task on so many private images."""
+        """Return the rows and operations of a task on `units` private images."""
         asked = self.attacked if self.attacked and spec.step not in ("train", "judge", "gallery") else units
         return work(spec, min(units, asked), self.shown_images)
 
     def report(self, query: Query) -> TrackReport:
-        """Return who leaks least, SemSim's tables, what defenses cost, and which metric agrees with people."""
+        """Return the ranking, SemSim's tables, the cost of defenses, and the agreement of metrics with people."""
         return report(query, self.utility_loss)
 
     def reconstruct(self, asked: SharedGradients) -> Reconstructed:

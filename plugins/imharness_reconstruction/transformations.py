@@ -7,8 +7,8 @@ is that of the published code, in which 3-1-7 is translateX, contrast, translate
 contrast; SemSim's table 3 prints Invert for 1 and Autocontrast for 18.
 
 The published code differs from the paper: it applies every transformation whatever its probability, colour, contrast,
-sharpness and brightness change by 0.5 at most where AutoAugment has 0.9, what a shift or shear uncovers is black, and
-rotations go one way only. Both forms are here.
+sharpness and brightness change by at most 0.5 where AutoAugment has 0.9, areas that a shift or shear uncovers are
+black, and rotations go in one direction only. Both forms are implemented here.
 """
 
 import functools
@@ -34,7 +34,7 @@ TRANSFORMATIONS: tuple[tuple[str, float, int], ...] = (
 )  # fmt: skip
 LEVELS = 9
 WIDEST = 150 / 331
-"""Longest shift, as a share of the side."""
+"""The longest shift, as a share of the side."""
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""What the cells of the track cost: rows that they leave, and operations of networks, as an estimate before a run.
+"""Estimates the cost of the track's cells before a run: their rows, and the operations of networks.
 
 A training step counts as three passes over each image; a step of an attack as six, since it takes the gradient of a
 gradient. Metrics are small beside them and are not counted.
@@ -9,8 +9,13 @@ from imharness.tracks import TaskSpec, Work
 PASS = {"resnet20": 0.08e9, "resnet50": 2.6e9, "resnet152": 7.4e9, "densenet121": 0.12e9, "convnet8": 0.08e9,
         "resnet18": 1.1e9, "lenet": 0.002e9}  # fmt: skip
 """Operations of one pass over one image of 32x32 px, counted by torch's `FlopCounterMode`."""
-TRAINING = {"cifar100-images": 50_000, "imagenette": 9_469, "caltech101": 8_940, "stanford-dogs": 20_340,
-            "celeba": 2_000}  # fmt: skip
+TRAINING = {
+    "cifar100-images": 50_000,
+    "imagenette": 9_469,
+    "caltech101": 8_940,
+    "stanford-dogs": 20_340,
+    "celeba": 2_000,
+}
 """Images that are trained on; of CelebA about twenty for each of a hundred people."""
 TRAIN, INVERT = 3, 6
 LINE_SEARCH = 20

@@ -1,1 +1,1 @@
-"""Building blocks that several plugin packages share: networks, loading of their weights, optimisers. No plugin."""
+"""Building blocks that several plugin packages share, and no plugin: networks, loading of weights, optimisers."""

@@ -12,7 +12,7 @@ from imharness_vision.weights import Undrawn, frozen, weights_in
 
 LIBRARIES = ("torchvision", "timm")
 PROBED = 224
-"""The side of the image that shows which modules give maps, px."""
+"""The side of the test image that finds the modules that give maps, px."""
 EPS = 1e-10
 
 
@@ -24,14 +24,14 @@ def require(backbone: str, weights: str) -> None:
     if library == "timm" and find_spec("timm") is None:
         raise Unavailable("the package timm is not installed", "pip install 'image-privacy-harness[timm]'")
     if not weights or not Path(weights).is_file():
-        where = f"{weights} is no file" if weights else "no file of weights is named"
+        where = f"{weights} is not a file" if weights else "no file of weights is named"
         raise Unavailable(where, "save a state_dict with safetensors or torch.save, and name it: weights=FILE")
 
 
 def network(backbone: str, weights: str, device: torch.device, **settings: int) -> nn.Module:
     """Return a network with the weights of a file, frozen; `settings` as its library takes them, such as num_classes.
 
-    Raises `UsageError` where there is no such network, and `Unavailable` where the weights are not its own.
+    Raises `UsageError` where there is no such network, and `Unavailable` where the weights do not fit it.
     """
     library, _, name = backbone.partition("/")
     try:

@@ -1,4 +1,4 @@
-"""Separable symmetric filters whose gradient is as fast as they are.
+"""Separable symmetric filters whose gradient is as fast as the filter.
 
 The gradient of a filter with a symmetric window is the same filter over the upstream gradient with zeros around it. On
 the CPU OpenCV computes both, in one call for all planes: they stand below each other, and the rows where two planes

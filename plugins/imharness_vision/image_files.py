@@ -1,4 +1,4 @@
-"""Image files as tensors."""
+"""Reads image files as tensors."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,7 +16,7 @@ Fit = Callable[[Image.Image], Image.Image]
 
 
 def read_files(files: Iterable[Path], fit: Fit) -> Images:
-    """Return ``(N, 3, H, W)`` in [0, 1], each file after `fit`; raises `ContractError` for a file that is no image."""
+    """Return ``(N, 3, H, W)`` in [0, 1], each file after `fit`; raises `ContractError` for other files."""
     stack = np.stack([_decoded(file, fit) for file in files])
     return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
 

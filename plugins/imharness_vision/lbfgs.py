@@ -11,11 +11,11 @@ import torch
 from imharness.images import Progress
 
 CURVATURE = 1e-10
-"""Pairs with less curvature are not used."""
+"""The least curvature of pairs that are used."""
 Pair = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Steps and changes of the gradient, ``(N, D)``, and their product ``(N, 1)``, infinite for pairs that are not used."""
 PATIENCE, GAIN = 100, 0.01
-"""A row that may stop does so when its value fell by less than this share in so many steps."""
+"""A row that may stop does so when its value fell by less than `GAIN`, as a share, in `PATIENCE` steps."""
 
 
 def minimise(
@@ -30,7 +30,7 @@ def minimise(
     """Return the best point ``(N, D)`` that each row met, from `start`, and its value ``(N,)``.
 
     `objective`: ``(n, D)`` and the positions ``(n,)`` of these rows among the N -> ``(n,)``, each row by itself.
-    `rate`: length of a step over the unit step. `enough`: values ``(N,)`` at which rows stop; then a row also stops
+    `rate`: factor on each step. `enough`: values ``(N,)`` at which rows stop; then a row also stops
     when its value hardly falls any more. A row whose value or gradient stops being finite stays where it is.
     """
     rows = torch.arange(len(start), device=start.device)

@@ -1,4 +1,4 @@
-"""What adapters of other libraries share: facts that follow from a parameter, and strengths that are radii."""
+"""The base of adapters of other libraries: facts that follow from a parameter, and strengths that are radii."""
 
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -28,12 +28,16 @@ def attack_infos(id: str, paper: Paper) -> dict[str, AttackInfo]:
     }
     return {
         norm: AttackInfo(
-            id=id, version="1", access="white_box", norm=norm, paper=paper,
+            id=id,
+            version="1",
+            access="white_box",
+            norm=norm,
+            paper=paper,
             strengths={strength: {"radius": radius} for strength, radius in own.items()},
             distortion="linf" if norm == "linf" else "psnr",
         )
         for norm, own in radii.items()
-    }  # fmt: skip
+    }
 
 
 def require_library(name: str) -> None:
@@ -52,8 +56,10 @@ class LibraryAttack(Attack):
     library: ClassVar[str]
     methods: ClassVar[Mapping[str, int]]
     address = "method"
-    method: str = Field(default="", description="Class of the library, as its documentation calls it.")
-    radius: float = Field(default=8 / 255, gt=0, le=100, description="Ball of the attack's norm, images in [0, 1].")
+    method: str = Field(default="", description="Name of the attack's class in the library.")
+    radius: float = Field(
+        default=8 / 255, gt=0, le=100, description="Radius of the ball in the attack's norm, for images in [0, 1]."
+    )
     steps: int = Field(default=10, ge=1, le=10_000, description="Gradient steps; fast gradient attacks take one.")
     step: float = Field(default=0.25, gt=0, le=10, description="Length of a step, as a share of the radius.")
 

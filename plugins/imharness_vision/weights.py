@@ -13,16 +13,16 @@ from imharness.files import read_tensors, read_torch
 from imharness.images import Asset
 
 COUNTER = "num_batches_tracked"
-"""What batch norms count while they are trained; files that were written before torch 0.4.1 lack it."""
+"""The step counter of batch norms; files that were written before torch 0.4.1 lack it."""
 SHOWN = 3
-"""So many names that do not fit are told."""
+"""The number of names that do not fit that a message lists."""
 _DRAWN = frozenset({torch.Tensor.normal_, torch.Tensor.uniform_, init.normal_, init.uniform_, init.kaiming_uniform_})
 
 
 class Undrawn(TorchFunctionMode):
     """Networks that are made inside the block draw no initial values, for published weights are to replace them all.
 
-    Drawing takes longer than loading: 1.7 s for VGG-16. What nothing replaces is NaN, which nobody takes for a weight.
+    Drawing takes longer than loading: 1.7 s for VGG-16. Values that nothing replaces are NaN, so that they are noticed.
     """
 
     def __torch_function__(
@@ -37,7 +37,7 @@ class Undrawn(TorchFunctionMode):
 def state_dict(asset: Asset, *path: str) -> dict[str, torch.Tensor]:
     """Return the tensors of an asset by name, without the prefix of data-parallel training.
 
-    `path`: keys that lead to the tensors inside the file. Raises `Unavailable` when the file is absent or is no
+    `path`: keys that lead to the tensors inside the file. Raises `Unavailable` when the file is absent or is not a
     mapping of tensors.
     """
     return _tensors(asset.path(), path, f"replace it, from {asset.source}")

@@ -32,9 +32,12 @@ class Deadline(TorchFunctionMode):
         super().__exit__(*error)  # type: ignore[no-untyped-call]
 
     def __torch_function__(
-        self, function: Callable[..., Any], types: Sequence[type], arguments: Sequence[Any] = (),
+        self,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        arguments: Sequence[Any] = (),
         named: Mapping[str, Any] | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         if time.monotonic() > self._guest.until:
             raise SandboxViolation(LATE)
         return function(*arguments, **(named or {}))

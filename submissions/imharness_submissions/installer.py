@@ -21,13 +21,27 @@ from imharness.reading.text import plain
 from imharness.reading.wheels import UNPACKED
 
 TIMEOUT_S = 900
-_REACHING = ("all_proxy", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO",
-             "UV_DEFAULT_INDEX", "UV_INDEX_URL")  # fmt: skip
+_REACHING = (
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "GIT_SSL_CAINFO",
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX_URL",
+)
 """Environment variables by which a maintainer says how to get out of this machine, and which index is theirs."""
 _GIT = (
-    "core.hooksPath=/dev/null", "core.symlinks=false", "filter.lfs.smudge=", "credential.helper=", "core.askPass=true",
-    "protocol.allow=never", "protocol.https.allow=always",
-)  # fmt: skip
+    "core.hooksPath=/dev/null",
+    "core.symlinks=false",
+    "filter.lfs.smudge=",
+    "credential.helper=",
+    "core.askPass=true",
+    "protocol.allow=never",
+    "protocol.https.allow=always",
+)
 """Settings of git: it runs no program of a repository, and asks for no private one in the name of the maintainer."""
 
 
@@ -106,9 +120,14 @@ def _call(line: Sequence[str], what: str, work: Path) -> str:
     """
     try:
         done = subprocess.run(
-            line, cwd=work, env=surroundings(work), stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S,
+            line,
+            cwd=work,
+            env=surroundings(work),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT_S,
             check=False,
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired:
         raise HarnessError(f"{what} took longer than {TIMEOUT_S} s") from None
     if done.returncode:

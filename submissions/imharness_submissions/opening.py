@@ -47,9 +47,7 @@ class RunningSubmission:
         return found
 
 
-def spec_for(
-    distribution: str, environment: Path, hardware: Hardware, *, trusted: bool, threads: int = 1
-) -> GuestSpec:  # fmt: skip
+def spec_for(distribution: str, environment: Path, hardware: Hardware, *, trusted: bool, threads: int = 1) -> GuestSpec:
     """Return how a package is run: with the hardware that its manifest asks for, and without any data set."""
     limits = Limits(memory_mib=int(hardware.memory_gib * 1024), answer_s=hardware.answer_s)
     return GuestSpec(
@@ -71,7 +69,7 @@ def data_packages() -> Iterable[Path]:
 
 def open_submission(
     folder: Path, submission: Submission, *, trusted: bool = False, secret: str = ""
-) -> RunningSubmission:  # fmt: skip
+) -> RunningSubmission:
     """Unpack and start a submission's package, and find its entries.
 
     Raises `UsageError` when the package lacks an entry or the manifest contradicts it. `trusted` runs the package

@@ -152,10 +152,12 @@ def markdown(report: SubmissionReport) -> str:
             "",
             "| way | attack | gain |",
             "|---|---|---|",
-            *(f"| {g.way}{' (more than its own gradient)' if g.higher else ''} | {g.attack} | {g.gain:.4f} |"
-              for g in audit.gains),
+            *(
+                f"| {g.way}{' (more than its own gradient)' if g.higher else ''} | {g.attack} | {g.gain:.4f} |"
+                for g in audit.gains
+            ),
             "",
-        ]  # fmt: skip
+        ]
     if report.claims:
         lines += ["| claim | claimed | measured | |", "|---|---|---|---|"]
         lines += [

@@ -62,9 +62,17 @@ class Canary(_Frozen):
 
 
 def reproduce(
-    name: str, store: Store, *, sample: int, tolerance: float, seed: int, device: str, trusted: bool, advance: Progress,
+    name: str,
+    store: Store,
+    *,
+    sample: int,
+    tolerance: float,
+    seed: int,
+    device: str,
+    trusted: bool,
+    advance: Progress,
     secret: str = "",
-) -> list[ReproducedTask]:  # fmt: skip
+) -> list[ReproducedTask]:
     """Compute a sample of an entry's cells again, compare them, and write the outcome into the ledger.
 
     `name` is a submission of the store, or the id or label of an installed component. `sample` is the number of cells,
@@ -137,9 +145,14 @@ def _records(store: Store, ids: set[str]) -> list[TaskRecord]:
 
 
 def _again(
-    records: Sequence[TaskRecord], store: Store, running: RunningSubmission | None, tolerance: float, device: str,
-    advance: Progress, secret: str,
-) -> list[ReproducedTask]:  # fmt: skip
+    records: Sequence[TaskRecord],
+    store: Store,
+    running: RunningSubmission | None,
+    tolerance: float,
+    device: str,
+    advance: Progress,
+    secret: str,
+) -> list[ReproducedTask]:
     beside = [guest_beside(running.guest, running.description, secret)] if running is not None else []
     profile, found = Profile(name="again", description="Cells of a store.", secret=secret), []
     with tempfile.TemporaryDirectory() as work:

@@ -47,10 +47,20 @@ class Run:
     """One run of one submission into a store."""
 
     def __init__(
-        self, folder: Path, store: Store, profile: Profile, *, device: str = "cpu", workers: int = 0, seed: int = 0,
-        limit: int | None = None, trusted: bool = False, command: str = "", executor: str = "local",
+        self,
+        folder: Path,
+        store: Store,
+        profile: Profile,
+        *,
+        device: str = "cpu",
+        workers: int = 0,
+        seed: int = 0,
+        limit: int | None = None,
+        trusted: bool = False,
+        command: str = "",
+        executor: str = "local",
         settings: Mapping[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.folder, self.store, self.profile, self.seed, self.limit = folder, store, profile, seed, limit
         self.name = folder.resolve().name
         self.submission = read_manifest(folder)
@@ -63,7 +73,7 @@ class Run:
             self.alike = list(look_alikes(self.submission, ledger, self.name))
             self.opened: RunningSubmission = open_submission(
                 folder, self.submission, trusted=trusted, secret=profile.secret
-            )  # fmt: skip
+            )
         except Unavailable:
             raise
         except Exception as error:  # whatever a package makes of its opening, the ledger says why it was refused
@@ -73,8 +83,17 @@ class Run:
                 raise
             raise HarnessError(reason) from error
         self.session = Session(
-            store, profile, self.opened.registry, seed, limit, command, executor, [self.device], workers, settings,
-        )  # fmt: skip
+            store,
+            profile,
+            self.opened.registry,
+            seed,
+            limit,
+            command,
+            executor,
+            [self.device],
+            workers,
+            settings,
+        )
 
     @contextmanager
     def noting(self, stage: str) -> Iterator[None]:
@@ -198,9 +217,13 @@ class Run:
         """Write manifest, package description and report into the store; the tables need the description."""
         manifest = self.submission.model_dump(mode="json")
         stored = StoredSubmission(
-            name=self.name, manifest=manifest, lock=self.lock, folder=str(self.folder.resolve()),
-            description=self.opened.description, report=report.model_dump(mode="json"),
-        )  # fmt: skip
+            name=self.name,
+            manifest=manifest,
+            lock=self.lock,
+            folder=str(self.folder.resolve()),
+            description=self.opened.description,
+            report=report.model_dump(mode="json"),
+        )
         self.store.replace(f"{SUBMISSIONS}/{self.name}.json", stored)
 
 
@@ -267,9 +290,14 @@ def _decide(run: Run, report: SubmissionReport) -> None:
     if run.broken and not report.cells:
         done = "refused"
     ledger.append(
-        run.name, run.opened.ids, done, text, report=report.seal, manifest=manifest,
+        run.name,
+        run.opened.ids,
+        done,
+        text,
+        report=report.seal,
+        manifest=manifest,
         lock=run.lock,
-    )  # fmt: skip
+    )
     flags = report.flags()
     if flags:
         ledger.append(run.name, run.opened.ids, "flagged", "; ".join(flags)[:1500], report=report.seal)
@@ -295,12 +323,15 @@ def measured(claim: Claim, boards: Sequence[Board]) -> ClaimResult:
     value = next(
         (
             row.values[claim.column].value
-            for board in boards if board.track == claim.track
-            for table in board.tables if table.id == claim.table
-            for row in table.rows if row.label == claim.row and claim.column in row.values
+            for board in boards
+            if board.track == claim.track
+            for table in board.tables
+            if table.id == claim.table
+            for row in table.rows
+            if row.label == claim.row and claim.column in row.values
         ),
         None,
-    )  # fmt: skip
+    )
     return ClaimResult(
         what=f"{claim.row}: {claim.column} of {claim.table} ({claim.track})",
         claimed=claim.value,

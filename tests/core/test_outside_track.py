@@ -20,9 +20,22 @@ from imharness.results.tasks import TaskSpec
 
 def test_a_fifth_track_is_planned_run_ranked_and_shown(harness_forked, tmp_path: Path) -> None:
     run = harness_forked(
-        "run", "--track", "acme/flips", "--limit", "4", "--workers", "1", "--device", "cpu", "--store", "store",
-        "--site", "site", cwd=tmp_path, packages=("acme-track",),
-    )  # fmt: skip
+        "run",
+        "--track",
+        "acme/flips",
+        "--limit",
+        "4",
+        "--workers",
+        "1",
+        "--device",
+        "cpu",
+        "--store",
+        "store",
+        "--site",
+        "site",
+        cwd=tmp_path,
+        packages=("acme-track",),
+    )
     assert run.returncode == 0, run.stderr
     board = json.loads((tmp_path / "store" / "boards" / "acme--flips.json").read_text())
     assert {(e["kind"], e["label"]) for e in board["entries"]} >= {("metric", "harness/l2"), ("metric", "harness/linf")}

@@ -67,8 +67,11 @@ def test_blocks_equal_a_loop_over_rows_whatever_their_order(query: ResultQuery) 
     rng = np.random.default_rng(0)
     long = {
         (f"e{e}", f"c{c}", f"u{u}"): float(np.float32(rng.normal()))
-        for e in range(4) for c in range(3) for u in range(20) if rng.random() < 0.7
-    }  # fmt: skip
+        for e in range(4)
+        for c in range(3)
+        for u in range(20)
+        if rng.random() < 0.7
+    }
     keys = list(long)
     rng.shuffle(keys)
     values = ", ".join(f"('{e}', '{c}', '{u}', CAST({long[e, c, u]!r} AS REAL))" for e, c, u in map(tuple, keys))
@@ -129,8 +132,9 @@ def scores() -> Blocks:
 def test_a_ranking_makes_table_comparison_and_chart() -> None:
     wins = Wins("wins", "Who wins", "lower D")
     column = Column("d", "D", "How far.", "lower", wins=wins)
-    found = ranking(scores(), column, id="t", title="T", caption="", entry="x",
-                    chart="Bars.", last=[Row(label="people", values={})])  # fmt: skip
+    found = ranking(
+        scores(), column, id="t", title="T", caption="", entry="x", chart="Bars.", last=[Row(label="people", values={})]
+    )
     (table,), (compared,), (chart,) = found.tables, found.comparisons, found.charts
     assert [row.label for row in table.rows] == ["b", "a", "c", "people"]
     assert table.rows[0].values["d"].value == 2.0

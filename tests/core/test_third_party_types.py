@@ -66,8 +66,18 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
     lines += [f"reveal_type({name})" for name in offered()]
     (folder / "names.py").write_text("import imharness\n" + "\n".join(lines) + "\n")
     files = [str(ROOT / "tests" / "packages" / package) for package in PACKAGES]
-    command = [sys.executable, "-m", "mypy", "--config-file", "settings.ini", "--cache-dir",
-               str(ROOT / ".mypy_cache" / "third-party"), "uses.py", "names.py", *files]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file",
+        "settings.ini",
+        "--cache-dir",
+        str(ROOT / ".mypy_cache" / "third-party"),
+        "uses.py",
+        "names.py",
+        *files,
+    ]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout

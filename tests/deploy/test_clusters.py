@@ -51,13 +51,22 @@ def dry_run(folder: Path, *words: str, **environment: str) -> tuple[int, list[st
     for name, line in STAND_INS.items():
         (tools / name).write_text(f"#!/bin/bash\n{line}\n")
         (tools / name).chmod(0o755)
-    job = {"SLURM_JOB_NODELIST": "node[1-3]", "SLURM_JOB_NUM_NODES": "3", "SLURM_CPUS_PER_TASK": "16",
-           "SLURM_MEM_PER_NODE": "32768", "SLURM_SUBMIT_DIR": str(folder), "EXPECTED": "2"}  # fmt: skip
+    job = {
+        "SLURM_JOB_NODELIST": "node[1-3]",
+        "SLURM_JOB_NUM_NODES": "3",
+        "SLURM_CPUS_PER_TASK": "16",
+        "SLURM_MEM_PER_NODE": "32768",
+        "SLURM_SUBMIT_DIR": str(folder),
+        "EXPECTED": "2",
+    }
     path = f"{tools}:{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", str(SLURM), *words], cwd=folder, env={**os.environ, **job, "PATH": path, **environment}, timeout=400,
+        ["bash", str(SLURM), *words],
+        cwd=folder,
+        env={**os.environ, **job, "PATH": path, **environment},
+        timeout=400,
         check=False,
-    )  # fmt: skip
+    )
     return done.returncode, sorted((folder / "log").read_text().splitlines())
 
 
@@ -70,15 +79,17 @@ def test_the_script_for_slurm_starts_a_cluster_and_a_run(tmp_path: Path) -> None
     other = f"ray start --address 10.0.0.7:6379 {node}"
     run = "--executor ray --ray-address 10.0.0.7:6379 --gpus-per-worker 0 --progress plain"
     assert code == 0
-    assert calls == sorted([
-        "srun --nodes=1 --ntasks=1 --nodelist=node1 hostname --ip-address",
-        f"srun --nodes=1 --ntasks=1 --nodelist=node1 {head}",
-        head,
-        "ray status --address 10.0.0.7:6379",
-        f"srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --exclude=node1 {other}",
-        other,
-        f"harness run {run} --store {tmp_path}/store --site {tmp_path}/site --all --limit 2",
-    ])  # fmt: skip
+    assert calls == sorted(
+        [
+            "srun --nodes=1 --ntasks=1 --nodelist=node1 hostname --ip-address",
+            f"srun --nodes=1 --ntasks=1 --nodelist=node1 {head}",
+            head,
+            "ray status --address 10.0.0.7:6379",
+            f"srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --exclude=node1 {other}",
+            other,
+            f"harness run {run} --store {tmp_path}/store --site {tmp_path}/site --all --limit 2",
+        ]
+    )
     read(next(call for call in calls if call.startswith("harness")).split())
 
 

@@ -68,9 +68,13 @@ def test_a_card_tells_cost_and_place_of_all_versions_of_a_component_and_of_it_al
     ranked = Table(id="ranking", title="Who wins", caption="", entry="defense", columns=(), rows=rows)
     study = ranked.model_copy(update={"id": "study", "title": "A study"})
     board = Board.model_construct(
-        title="T", profile="p", finished="2026-11-22T10:00:00+00:00", entries=(*entries, other), tables=(ranked, study),
+        title="T",
+        profile="p",
+        finished="2026-11-22T10:00:00+00:00",
+        entries=(*entries, other),
+        tables=(ranked, study),
         rankings=(Ranking.model_construct(table="ranking"),),
-    )  # fmt: skip
+    )
     said = on_board(entries[0], board)
     assert said == (
         "- T, profile p, 2026-11-22: it took part in 3 cells, which took 9 s; "

@@ -135,9 +135,13 @@ class Command:
         self.moment, self.log, self.code = Moment(number), log, -1
         self._ended = False
         self.pid = forks().ask(
-            words=list(words), folder=str(folder), log=str(log), phase=phase, number=number,
+            words=list(words),
+            folder=str(folder),
+            log=str(log),
+            phase=phase,
+            number=number,
             environment=dict(os.environ),
-        )  # fmt: skip
+        )
 
     @property
     def ended(self) -> bool:

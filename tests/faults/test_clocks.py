@@ -37,9 +37,15 @@ def test_the_newest_version_is_the_highest_one(older: str, newer: str) -> None:
     def record(version: str, started: str) -> TaskRecord:
         ref = ComponentRef(kind="metric", id="a/m", version=version, label="a/m", parameters={})
         spec = TaskSpec(
-            track="t/t", step="evaluate", version="1", components={"metric": ref}, options={}, limit=None, seed=0,
+            track="t/t",
+            step="evaluate",
+            version="1",
+            components={"metric": ref},
+            options={},
+            limit=None,
+            seed=0,
             needs={},
-        )  # fmt: skip
+        )
         key = digest([version])
         return TaskRecord(key=key, spec=spec, status="done", started=started, seconds=0.0, device="cpu", versions={})
 

@@ -50,11 +50,24 @@ PHOTOGRAPHS = {f"image {i}": f"photograph {i % 7}" for i in range(15)}
 def paired(entries: int = 4, *, clusters: dict[str, str] | None = None):
     labels, metric, attack, image, score = long_rows(entries)
     return paired_scores(
-        labels, {"metric": metric, "attack": attack}, image, score, id="wins", title="Who beats whom", about="lower D",
-        entry="defense", measure="D", description=f"How far. {EVIL}", better="lower", decimals=2,
-        families={"acme/blur": "filter", "acme/none": "none"}, table="main", column="d",
-        clusters=clusters, cluster_unit="photograph" if clusters else "",
-    )  # fmt: skip
+        labels,
+        {"metric": metric, "attack": attack},
+        image,
+        score,
+        id="wins",
+        title="Who beats whom",
+        about="lower D",
+        entry="defense",
+        measure="D",
+        description=f"How far. {EVIL}",
+        better="lower",
+        decimals=2,
+        families={"acme/blur": "filter", "acme/none": "none"},
+        table="main",
+        column="d",
+        clusters=clusters,
+        cluster_unit="photograph" if clusters else "",
+    )
 
 
 def images(store: Store) -> str:
@@ -82,38 +95,79 @@ def board(store: Store | None = None, **changes) -> Board:
             facets={"family": "filter" if i < 2 else "none"},
         )
         for i, label in enumerate(ENTRIES)
-    )  # fmt: skip
+    )
     main = Table(
-        id="main", title=EVIL, caption=EVIL, entry="defense", note=EVIL, ranked_by="d",
-        columns=(ColumnSpec(key="d", label="D", description='" onmouseover="alert(1)', better="lower"),
-                 ColumnSpec(key="r", label=EVIL, description=EVIL, better="higher")),
-        rows=rows, not_worse={"d": ("acme/blur[radius=2]",)},
-    )  # fmt: skip
+        id="main",
+        title=EVIL,
+        caption=EVIL,
+        entry="defense",
+        note=EVIL,
+        ranked_by="d",
+        columns=(
+            ColumnSpec(key="d", label="D", description='" onmouseover="alert(1)', better="lower"),
+            ColumnSpec(key="r", label=EVIL, description=EVIL, better="higher"),
+        ),
+        rows=rows,
+        not_worse={"d": ("acme/blur[radius=2]",)},
+    )
     entry = Entry(
-        kind="defense", id="acme/blur", label="acme/blur", version="1", summary=EVIL, package="acme",
-        package_version="1", author=EVIL, licence="MIT", home="https://example.org", paper=EVIL,
-        paper_url="javascript:alert(1)", traits={"random": "no"}, cells=3, seconds=1.5,
+        kind="defense",
+        id="acme/blur",
+        label="acme/blur",
+        version="1",
+        summary=EVIL,
+        package="acme",
+        package_version="1",
+        author=EVIL,
+        licence="MIT",
+        home="https://example.org",
+        paper=EVIL,
+        paper_url="javascript:alert(1)",
+        traits={"random": "no"},
+        cells=3,
+        seconds=1.5,
         parameters=(Parameter(name="radius", value="1", default="1", bounds="at least 1", description=EVIL),),
-    )  # fmt: skip
+    )
     panels = ()
     if store is not None:
         key = images(store)
-        panels = tuple(Panel(label=name, task=key, array="images", position=i, score="1.0") for i, name in
-                       enumerate(("original", "attacked")))  # fmt: skip
+        panels = tuple(
+            Panel(label=name, task=key, array="images", position=i, score="1.0")
+            for i, name in enumerate(("original", "attacked"))
+        )
     facts = {
-        "track": "acme/evil", "title": "Evil track", "measures": EVIL, "profile": "p", "seed": 0, "limit": 3,
-        "command": EVIL, "finished": "2026-01-02", "cells_done": 1, "cells_failed": 1, "cells_missing": 1,
+        "track": "acme/evil",
+        "title": "Evil track",
+        "measures": EVIL,
+        "profile": "p",
+        "seed": 0,
+        "limit": 3,
+        "command": EVIL,
+        "finished": "2026-01-02",
+        "cells_done": 1,
+        "cells_failed": 1,
+        "cells_missing": 1,
         "tables": (main, win_table(scores)),
-        "missing": (Missing(what=EVIL, reason=EVIL, remedy=EVIL),), "failed": {EVIL: EVIL}, "versions": {"torch": EVIL},
-        "entries": (entry,), "comparisons": (comparison,), "sources": "0" * 64,
+        "missing": (Missing(what=EVIL, reason=EVIL, remedy=EVIL),),
+        "failed": {EVIL: EVIL},
+        "versions": {"torch": EVIL},
+        "entries": (entry,),
+        "comparisons": (comparison,),
+        "sources": "0" * 64,
         "charts": (
             Chart(id="front", title="Front", caption=EVIL, kind="scatter", table="main", x="d", y="r"),
             Chart(id="dots", title="Dots", caption="c", kind="dots", table="main", x="d"),
-            Chart(id="roc", title="ROC", caption="c", kind="curves", log=True,
-                  series=(Series(label=EVIL, x=(0.0, 0.1, 1.0), y=(0.0, 0.5, 1.0)),)),
+            Chart(
+                id="roc",
+                title="ROC",
+                caption="c",
+                kind="curves",
+                log=True,
+                series=(Series(label=EVIL, x=(0.0, 0.1, 1.0), y=(0.0, 0.5, 1.0)),),
+            ),
         ),
         "examples": (Example(entry="acme/blur", title=EVIL, facets={"metric": EVIL}, panels=panels),) if panels else (),
-    }  # fmt: skip
+    }
     return Board(**(facts | changes))
 
 
@@ -121,10 +175,13 @@ def many(rows: int) -> Table:
     """A table of many rows."""
     column = ColumnSpec(key="v", label="value", description="A number.", better="higher")
     made = tuple(
-        Row(label=f"acme/entry-{i:05d}", values={"v": Value(value=float(i * 7919 % rows), low=0, high=1, n=3)},
-            facets={"parity": "odd" if i % 2 else "even"})
+        Row(
+            label=f"acme/entry-{i:05d}",
+            values={"v": Value(value=float(i * 7919 % rows), low=0, high=1, n=3)},
+            facets={"parity": "odd" if i % 2 else "even"},
+        )
         for i in range(rows)
-    )  # fmt: skip
+    )
     return Table(id="many", title="Many rows", caption="c", entry="defense", columns=(column,), rows=made)
 
 
@@ -152,8 +209,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = Store(folder / "store")
     save(store, board(store))
     grouped = paired(clusters=PHOTOGRAPHS)
-    plain = board(track="harness/plain", title="Plain track", tables=(by_photograph(), many(5000)), charts=(),
-                  comparisons=(grouped.stored()[0],))  # fmt: skip
+    plain = board(
+        track="harness/plain",
+        title="Plain track",
+        tables=(by_photograph(), many(5000)),
+        charts=(),
+        comparisons=(grouped.stored()[0],),
+    )
     save(store, plain, grouped)
     store.save_board(*contested(board, store, images(store)))
     result = build_site(folder / "store", folder / "site")

@@ -28,8 +28,10 @@ UTILITY = {NONE: 0.91, JPEG: 0.89, FLIP: 0.88, MEDIAN: 0.62, NOISE: 0.87, PURIFI
 ATTACKS, ATTACKERS = ("harness/ifgsm[steps=10]", "harness/square"), ("fixed", "adaptive")
 METRICS, DATASETS = ("harness/embedded", "harness/sharpness"), ("koniq", "tid")
 PROXIES = ("labels by a formula",)
-CLAIM = ("Against attackers who know the defense, {winner} holds D at {protection}% of the range where without a "
-         "defense it is {without}%; SROCC on clean images is {utility} of {plain}.")  # fmt: skip
+CLAIM = (
+    "Against attackers who know the defense, {winner} holds D at {protection}% of the range where without a "
+    "defense it is {without}%; SROCC on clean images is {utility} of {plain}."
+)
 
 
 def blocks(seed: int = 5) -> Blocks:
@@ -58,23 +60,43 @@ def rules(scores: Blocks, **changes: object) -> Contest:
     """Return the contest of these scores."""
     wins = Wins("contest-d", "Who beats whom by D", "lower D", measure="D, % of the range")
     facts: dict[str, object] = {
-        "protection": Column("d", "D, % of the range", "Change of the score, % of the metric's range.", "lower", 2,
-                             wins=wins, cluster="photograph", unit="image"),
-        "utility": Column("srocc", "SROCC clean", "Spearman's rho with the labels where nobody attacks.", "higher",
-                          value=lambda label: Value(value=UTILITY[label], low=UTILITY[label] - 0.03,
-                                                    high=UTILITY[label] + 0.02, n=24)),
-        "undefended": NONE, "claim": CLAIM, "controls": {NONE: "undefended"},
-        "flags": {NOISE: ("more steps lowered the attack's success",)}, "proxies": PROXIES,
-    }  # fmt: skip
+        "protection": Column(
+            "d",
+            "D, % of the range",
+            "Change of the score, % of the metric's range.",
+            "lower",
+            2,
+            wins=wins,
+            cluster="photograph",
+            unit="image",
+        ),
+        "utility": Column(
+            "srocc",
+            "SROCC clean",
+            "Spearman's rho with the labels where nobody attacks.",
+            "higher",
+            value=lambda label: Value(
+                value=UTILITY[label], low=UTILITY[label] - 0.03, high=UTILITY[label] + 0.02, n=24
+            ),
+        ),
+        "undefended": NONE,
+        "claim": CLAIM,
+        "controls": {NONE: "undefended"},
+        "flags": {NOISE: ("more steps lowered the attack's success",)},
+        "proxies": PROXIES,
+    }
     return Contest(scores=scores, **(facts | changes))
 
 
 def report(scores: Blocks | None = None, **changes: object) -> TrackReport:
     """Return the ranking with its table and comparison."""
     return contest(
-        rules(scores or blocks(), **changes), id="contest", title="Defenses by the worst attack",
-        caption="Of each image the worst attack counts.", entry="defense",
-    )  # fmt: skip
+        rules(scores or blocks(), **changes),
+        id="contest",
+        title="Defenses by the worst attack",
+        caption="Of each image the worst attack counts.",
+        entry="defense",
+    )
 
 
 def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Board, Mapping[str, np.ndarray]]:
@@ -84,8 +106,15 @@ def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Boa
     study = board().tables[0].model_copy(update={"id": "study", "title": "Mean over attacks, as in the paper"})
     entries = tuple(
         Entry(
-            kind="defense", id=label.partition("[")[0], label=label, version="3", summary="A defense of the tests.",
-            package="acme", package_version="1.4", author="A. Author", licence="MIT",
+            kind="defense",
+            id=label.partition("[")[0],
+            label=label,
+            version="3",
+            summary="A defense of the tests.",
+            package="acme",
+            package_version="1.4",
+            author="A. Author",
+            licence="MIT",
             parameters=tuple(
                 Parameter(name=name, value=value, default="1", bounds="", description="A parameter.")
                 for name, _, value in (part.partition("=") for part in label.partition("[")[2].rstrip("]").split(","))
@@ -93,7 +122,7 @@ def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Boa
             ),
         )
         for label in LEVELS
-    )  # fmt: skip
+    )
     wins = [win_table(own) for own in made.comparisons]
     panels = tuple(
         Panel(label=name, task=task, array="images", position=i % 2, score=f"{40 + 7 * i}")
@@ -105,9 +134,18 @@ def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Boa
         for i in range(2)
     )
     own = board(
-        track="harness/contest", title="Contest track", measures="Defenses against attacks on metrics.",
-        command="harness run --track harness/contest --profile p", tables=(*made.tables, study, *wins),
-        comparisons=tuple(comparison for comparison, _ in stored), rankings=tuple(made.rankings), entries=entries,
-        examples=examples, charts=(), missing=(), failed={}, versions={"numpy": "2.0"},
-    )  # fmt: skip
+        track="harness/contest",
+        title="Contest track",
+        measures="Defenses against attacks on metrics.",
+        command="harness run --track harness/contest --profile p",
+        tables=(*made.tables, study, *wins),
+        comparisons=tuple(comparison for comparison, _ in stored),
+        rankings=tuple(made.rankings),
+        entries=entries,
+        examples=examples,
+        charts=(),
+        missing=(),
+        failed={},
+        versions={"numpy": "2.0"},
+    )
     return own, {comparison.id: numbers for comparison, numbers in stored}

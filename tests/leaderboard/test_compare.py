@@ -26,8 +26,10 @@ def picked(page: Page) -> list[str]:
 
 def means(page: Page) -> dict[str, float]:
     items = page.locator(".groups [data-mean]")
-    return {items.nth(i).get_attribute("data-label"): float(items.nth(i).get_attribute("data-mean"))
-            for i in range(items.count())}  # fmt: skip
+    return {
+        items.nth(i).get_attribute("data-label"): float(items.nth(i).get_attribute("data-mean"))
+        for i in range(items.count())
+    }
 
 
 def wanted(labels: tuple[str, ...], kept: list[int] | None = None) -> tuple[dict[str, float], int]:

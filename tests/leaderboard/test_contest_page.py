@@ -149,6 +149,57 @@ def test_differences_with_gaps_weights_and_without_spread_equal_python_s(
         assert found == pytest.approx([wanted.value, wanted.low, wanted.high], nan_ok=True, **AGREE)
 
 
+def in_browser(page: Page, scores: dict[str, np.ndarray], controls: list[str], **rules: object) -> dict:
+    """Rank scores ``(settings, units)``, more is better, by the script of the pages; controls do not pass the gate."""
+    settled(page, "compare.html")
+    count, units = next(iter(scores.values())).shape
+    index = {
+        "better": "higher",
+        "entries": list(scores),
+        "units": list(range(units)),
+        "unit_sets": [list(range(units))],
+        "conditions": [{"facets": {"attack": f"a{c}", "attacker": "fixed"}, "units": 0} for c in range(count)],
+        "starts": [units * c for c in range(count + 1)],
+        "over": ["attack", "attacker"],
+        "clusters": [],
+        "weights": [],
+        "tail": 0.01,
+        "reach": 1,
+        "tails": [],
+    }
+    places = {name: {"control": "c" * (name in controls), "passes": name not in controls} for name in scores}
+    facts = {"attack": "attack", "attacker": "attacker", "unaware": "fixed", "places": places, **rules}
+    script = (
+        "async ([index, vectors, facts, conditions]) => (await import('/contest.js')).contest(index,"
+        " vectors.map((own) => own.map((x) => x ?? NaN)), facts, conditions)"
+    )
+    vectors = [[None if np.isnan(x) else float(x) for x in own.ravel()] for own in scores.values()]
+    return page.evaluate(script, [index, vectors, facts, list(range(count))])
+
+
+def test_a_control_that_does_not_pass_keeps_the_crown_where_a_track_says_so(page: Page) -> None:
+    noise = np.random.default_rng(3).normal(size=(3, 1, 12))
+    scores = {"acme/x": 5 + noise[0], "acme/y": noise[1], "harness/l2": 5.1 + noise[2]}
+    free = in_browser(page, scores, ["harness/l2"], all_controls=False)
+    held = in_browser(page, scores, ["harness/l2"], all_controls=True)
+    assert (free["winner"], free["rival"]) == ("acme/x", "")
+    assert (held["first"], held["winner"], held["rival"]) == ("acme/x", "", "harness/l2")
+
+
+def test_entries_of_others_that_lack_an_attack_do_not_take_it_out_of_the_browser_s_contest(page: Page) -> None:
+    base = np.random.default_rng(4).normal(size=(2, 12))
+    held = {f"acme/{name}": np.array([base[0] + 9, np.full(12, np.nan)]) for name in "abc"}
+    found = in_browser(page, {**held, "harness/one": base, "harness/two": base - 1}, [], all_controls=False)
+    assert {row["label"]: row["complete"] for row in found["rows"]} == {
+        "acme/a": False,
+        "acme/b": False,
+        "acme/c": False,
+        "harness/one": True,
+        "harness/two": True,
+    }
+    assert found["winner"] == "harness/one"
+
+
 def test_the_tail_of_student_equals_scipy_s(page: Page) -> None:
     settled(page, "compare.html")
     pairs = [[share, k] for share in (0.4, 0.05, 1e-3, 1e-6, 1e-12) for k in (4, 5, 11, 60, 1017)]
@@ -204,7 +255,7 @@ class TestAtMostTwoClicks:
     def test_which_defense_if_the_attacker_knows_it(self, page: Page) -> None:
         settled(page, "index.html")
         assert "jpeg[quality=50,subsampling=4:2:0] holds D at" in page.locator(".claim").inner_text()
-        page.get_by_role("link", name="Which holds if the attacker knows it?").click()
+        page.get_by_role("link", name="Which entries hold if the attacker knows them?").click()
         assert result(page)["winner"] == JPEG
         assert page.locator(".verdict").inner_text().startswith("With attackers that know the defense: jpeg holds D, %")
 
@@ -362,9 +413,12 @@ def test_a_reader_who_recomputes_the_headline_from_the_files_gets_the_same_sente
     stands = [
         label
         for label, row in data.rows.items()
-        if len(row) == everything and not np.isnan(row).any() and utility[label] >= gate
-        and not ranking["places"][label]["control"] and not ranking["places"][label]["flags"]
-    ]  # fmt: skip
+        if len(row) == everything
+        and not np.isnan(row).any()
+        and utility[label] >= gate
+        and not ranking["places"][label]["control"]
+        and not ranking["places"][label]["flags"]
+    ]
     assert set(stands) == {JPEG, FLIP}
     best = min(stands, key=lambda label: np.mean(list(worst[label].values())))
     assert best == ranking["winner"]
@@ -374,10 +428,12 @@ def test_a_reader_who_recomputes_the_headline_from_the_files_gets_the_same_sente
         gains[photograph] += (worst[NONE][unit] - worst[best][unit]) / list(photographs.values()).count(photograph)
     assert scipy.stats.ttest_1samp(gains, 0).confidence_interval(1 - data.index["tail"]).low > 0
     text = CLAIM.format(
-        winner=best, protection=f"{np.mean(list(worst[best].values())):.2f}",
-        without=f"{np.mean(list(worst[NONE].values())):.2f}", utility=f"{utility[best]:.3f}",
+        winner=best,
+        protection=f"{np.mean(list(worst[best].values())):.2f}",
+        without=f"{np.mean(list(worst[NONE].values())):.2f}",
+        utility=f"{utility[best]:.3f}",
         plain=f"{utility[NONE]:.3f}",
-    )  # fmt: skip
+    )
     assert ranking["claim"] == f"{text} Proxies: {PROXIES[0]}."
     home = (built / "index.html").read_text()
     assert ranking["claim"].replace("harness/", "") in home

@@ -30,8 +30,15 @@ def wide(columns: int) -> Table:
     )
     values = {column.key: Value(value=0.123, low=0.1, high=0.2, n=36) for column in specs}
     rows = tuple(Row(label=label, values=values) for label in LABELS)
-    return Table(id=f"wide-{columns}", title=f"Wide {columns}", caption="", entry="defense", columns=specs, rows=rows,
-                 shading=1.0 if columns == 30 else None)  # fmt: skip
+    return Table(
+        id=f"wide-{columns}",
+        title=f"Wide {columns}",
+        caption="",
+        entry="defense",
+        columns=specs,
+        rows=rows,
+        shading=1.0 if columns == 30 else None,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -84,9 +91,17 @@ def copied(page: Page, name: str) -> str:
 
 def test_latex_has_eight_columns_intervals_and_a_caption(page: Page) -> None:
     text = copied(page, "contest/contest.html")
-    for word in (r"\begin{table}", r"\caption{Defenses by the worst attack. Of each image the worst attack counts. "
-                 r"In brackets: 95\% intervals.}", r"\label{tab:contest}", r"\toprule", r"\midrule", r"\bottomrule",
-                 r"\end{tabular}", r"\begin{tabular}{lrrrrrrr}"):  # fmt: skip
+    for word in (
+        r"\begin{table}",
+        r"\caption{Defenses by the worst attack. Of each image the worst attack counts. "
+        r"In brackets: 95\% intervals.}",
+        r"\label{tab:contest}",
+        r"\toprule",
+        r"\midrule",
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\begin{tabular}{lrrrrrrr}",
+    ):
         assert word in text
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert {line.count(" & ") for line in rows} == {7}
@@ -125,7 +140,7 @@ def test_no_word_of_a_name_is_broken_on_a_phone(page: Page) -> None:
             }
           }
           return found; }"""
-    )  # fmt: skip
+    )
     assert broken == []
 
 

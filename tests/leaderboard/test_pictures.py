@@ -51,7 +51,7 @@ def boxes(browser: Browser, svg: bytes) -> dict[str, list[dict[str, float]]]:
           return {labels: [...document.querySelectorAll('text')].filter((e) => !axis(e)).map(box),
                   markers: [...document.querySelectorAll('[id^=PathCollection] use')].map(box)};
         }"""
-    )  # fmt: skip
+    )
     page.close()
     return found
 
@@ -97,16 +97,22 @@ def ticks(svg: bytes) -> list[float]:
 
 
 def test_dots_span_what_they_show_and_not_zero() -> None:
-    rows = tuple(Row(label=f"a/{i}", values={"x": Value(value=v, low=v - 0.02, high=v + 0.02)})
-                 for i, v in enumerate((0.86, 0.9, 0.97)))  # fmt: skip
+    rows = tuple(
+        Row(label=f"a/{i}", values={"x": Value(value=v, low=v - 0.02, high=v + 0.02)})
+        for i, v in enumerate((0.86, 0.9, 0.97))
+    )
     own = Table(id="t", title="T", caption="", entry="metric", columns=(X,), rows=rows)
     chart = Chart(id="c", title="C", caption="", kind="dots", table="t", x="x")
     picture = next(chart_pictures(board(tables=(own,), charts=(chart,)), chart))
     assert picture is not None
     svg = picture.svg("light")
     assert min(ticks(svg)) > 0.8
-    assert picture.data == {"metric": ["a/0", "a/1", "a/2"], "x": [0.86, 0.9, 0.97],
-                            "low": [0.84, 0.88, 0.95], "high": [0.88, 0.92, 0.99]}  # fmt: skip
+    assert picture.data == {
+        "metric": ["a/0", "a/1", "a/2"],
+        "x": [0.86, 0.9, 0.97],
+        "low": [0.84, 0.88, 0.95],
+        "high": [0.88, 0.92, 0.99],
+    }
 
 
 def test_bars_of_ties_stand_beside_the_axes(browser: Browser) -> None:
@@ -134,8 +140,9 @@ def test_distributions_are_those_of_what_tests_see_once() -> None:
     comparison, numbers = paired(clusters=PHOTOGRAPHS).stored()
     scores = Scores(board(), comparison, numbers)
     names = sorted({own for units in comparison.unit_sets for own in units})
-    photographs = [[names.index(image) for image in PHOTOGRAPHS if PHOTOGRAPHS[image] == f"photograph {i}"]
-                   for i in range(7)]  # fmt: skip
+    photographs = [
+        [names.index(image) for image in PHOTOGRAPHS if PHOTOGRAPHS[image] == f"photograph {i}"] for i in range(7)
+    ]
     wanted = np.stack([scores.means[:, own].mean(axis=1) for own in photographs], axis=1)
     assert np.sort(scores.independent, axis=1) == pytest.approx(np.sort(wanted, axis=1))
     # the tests are those of these numbers: float32, as a test sees them

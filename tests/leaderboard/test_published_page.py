@@ -23,10 +23,19 @@ def evil_table(**changes) -> PublishedTable:
     ]
     column = {"key": "d", "label": EVIL, "ours": "main:d", "note": EVIL}
     facts = {
-        "name": "1", "paper": "a2020", "table": "1", "track": "acme/evil", "title": EVIL, "setting": EVIL,
-        "profiles": [EVIL], "notes": [EVIL], "columns": [column], "rows": rows, "headline": [EVIL],
+        "name": "1",
+        "paper": "a2020",
+        "table": "1",
+        "track": "acme/evil",
+        "title": EVIL,
+        "setting": EVIL,
+        "profiles": [EVIL],
+        "notes": [EVIL],
+        "columns": [column],
+        "rows": rows,
+        "headline": [EVIL],
         "citation": {"title": EVIL, "url": "javascript:alert(1)"},
-    }  # fmt: skip
+    }
     return PublishedTable.model_validate(facts | changes)
 
 
@@ -63,8 +72,9 @@ def test_nothing_of_a_published_table_breaks_out(page):
     text, _ = page([evil_table()])
     assert "<script>alert" not in text
     assert 'href="javascript' not in text
-    assert [e for e in html5lib.HTMLParser(strict=False).parse(text).iter("{http://www.w3.org/1999/xhtml}script")
-            if e.text] == []  # fmt: skip
+    assert [
+        e for e in html5lib.HTMLParser(strict=False).parse(text).iter("{http://www.w3.org/1999/xhtml}script") if e.text
+    ] == []
 
 
 def test_a_board_in_the_same_setting_says_how_many_numbers_agree(page):
@@ -89,8 +99,11 @@ def test_the_board_of_the_demo_is_compared_with_the_paper(ran: Path):
     text = (ran / "site" / "perceptual" / "published.html").read_text()
     assert "No number was measured in the setting of the paper." in text
     assert "perceptual/published.html" in (ran / "site" / "perceptual.html").read_text()
-    (agreement, *_) = [own for own in json.loads((ran / "site/data/perceptual/published.json").read_text())
-                       if own["table"] == "perceptual/5"]  # fmt: skip
+    (agreement, *_) = [
+        own
+        for own in json.loads((ran / "site/data/perceptual/published.json").read_text())
+        if own["table"] == "perceptual/5"
+    ]
     assert "harness/lpips is not there" in agreement["not_run"]
     (command,) = agreement["commands"]
     assert command.startswith("harness run --profile paper --track perceptual --dataset harness/bapps --metric ")

@@ -33,7 +33,7 @@ def test_a_release_keeps_its_snapshot_and_lists_what_changed(tmp_path: Path) -> 
     assert (folder / "v" / "2026-01-01" / "acme--evil.html").read_bytes() == first
     text = (folder / "changes.html").read_text()
     assert "D 2.250 → 9.000, rank 2 → 4" in text
-    assert "run again" in text
+    assert "the run was repeated" in text
     assert "other entries moved or arrived" in text
     assert [r.name for r in read_releases(folder)] == ["2026-01-01", "2026-02-01"]
     assert "Release 2026-02-01" in (folder / "index.html").read_text()
@@ -63,7 +63,7 @@ def test_a_damaged_list_of_releases_stops_before_anything_is_written(tmp_path: P
     save(Store(tmp_path / "store"), board())
     (tmp_path / "public" / "data").mkdir(parents=True)
     (tmp_path / "public" / "data" / "releases.json").write_text("[{}]")
-    with pytest.raises(StoreError, match="no list of releases"):
+    with pytest.raises(StoreError, match="not a list of releases"):
         publish_site(tmp_path / "store", tmp_path / "public", "r1")
     assert not (tmp_path / "public" / "index.html").exists()
 
@@ -73,8 +73,14 @@ def state(values: dict[str, float], **facts) -> dict[str, BoardSummary]:
     places = {
         label: Place(rank=i + 1, value=values[label], shown=f"{values[label]:.1f}") for i, label in enumerate(ranked)
     }
-    usual = {"title": "T", "page": "t.html", "by": "D", "sources": "s", "scored_by": {"core": "1"},
-             "entries": {f"defense {label}": "1" for label in values}}  # fmt: skip
+    usual = {
+        "title": "T",
+        "page": "t.html",
+        "by": "D",
+        "sources": "s",
+        "scored_by": {"core": "1"},
+        "entries": {f"defense {label}": "1" for label in values},
+    }
     return {"t": BoardSummary(**(usual | facts), places=places)}
 
 
@@ -85,11 +91,11 @@ def reasons(old: dict[str, BoardSummary], new: dict[str, BoardSummary]) -> dict[
 def test_every_change_has_its_reason() -> None:
     old = state({"a": 1, "b": 2})
     assert reasons(old, old) == {}
-    assert reasons({}, old) == {"track: is new": "first published with this release"}
-    assert reasons(old, {}) == {"track: is gone": "none of its results were published"}
-    assert reasons(old, state({"a": 1, "b": 3}, sources="t")) == {"b: D 2.0 → 3.0": "run again"}
+    assert reasons({}, old) == {"track: added": "first published with this release"}
+    assert reasons(old, {}) == {"track: removed": "none of its results were published"}
+    assert reasons(old, state({"a": 1, "b": 3}, sources="t")) == {"b: D 2.0 → 3.0": "the run was repeated"}
     assert reasons(old, state({"a": 1, "b": 3}, scored_by={"core": "2"})) == {
-        "b: D 2.0 → 3.0": "scored again by core 2"
+        "b: D 2.0 → 3.0": "the tables were made by core 2"
     }
     bumped = state({"a": 1, "b": 3}, entries={"defense a": "1", "defense b": "2"}, sources="t")
     assert reasons(old, bumped) == {
@@ -98,7 +104,7 @@ def test_every_change_has_its_reason() -> None:
     }
     arrived = state({"a": 1, "b": 2, "c": 0}, sources="t")
     assert reasons(old, arrived) == {
-        "c: new defense": "new entry",
+        "c: defense added": "it is a new entry",
         "a: rank 1 → 2": "other entries moved or arrived",
         "b: rank 2 → 3": "other entries moved or arrived",
     }

@@ -26,9 +26,18 @@ from imharness_submissions.sandbox.proxies import offer_of
 
 CPU = torch.device("cpu")
 KINDS = (
-    "attack", "fitted-attack", "defense", "certification", "metric", "full-reference-metric", "distribution-metric",
-    "gradient-defense", "image-protection", "evaluator", "membership-release",
-)  # fmt: skip
+    "attack",
+    "fitted-attack",
+    "defense",
+    "certification",
+    "metric",
+    "full-reference-metric",
+    "distribution-metric",
+    "gradient-defense",
+    "image-protection",
+    "evaluator",
+    "membership-release",
+)
 Pair = tuple[Component, Component]
 
 

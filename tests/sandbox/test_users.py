@@ -25,9 +25,17 @@ from imharness_submissions.sandbox.proxies import Sandboxed, offer_of
 USERS = Path(__file__).parent / "users" / "users.py"
 CPU = torch.device("cpu")
 NAMES = (
-    "straight-through", "random-size", "stochastic-depth", "diffusion", "wavelets", "lazy", "rounds", "ties", "halves",
+    "straight-through",
+    "random-size",
+    "stochastic-depth",
+    "diffusion",
+    "wavelets",
+    "lazy",
+    "rounds",
+    "ties",
+    "halves",
     "codebook",
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,19 @@ def package(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["torch/__init__.py", "numpy.py", "sitecustomize.py", "usercustomize/x.py", "imharness/x.py",
-             "imharness_submissions/sandbox/guest.py", "json.py", "ImHarness.py", "torch.cpython-311-x86_64.so"],
-)  # fmt: skip
+    "name",
+    [
+        "torch/__init__.py",
+        "numpy.py",
+        "sitecustomize.py",
+        "usercustomize/x.py",
+        "imharness/x.py",
+        "imharness_submissions/sandbox/guest.py",
+        "json.py",
+        "ImHarness.py",
+        "torch.cpython-311-x86_64.so",
+    ],
+)
 def test_a_module_that_is_already_here_is_refused(package: Path, name: str) -> None:
     (package / name).parent.mkdir(parents=True, exist_ok=True)
     (package / name).write_text("")

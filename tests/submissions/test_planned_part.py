@@ -8,9 +8,11 @@ from imharness_submissions.running import only_with
 
 def test_a_submission_is_planned_with_what_its_tables_need_and_nothing_of_its_rivals() -> None:
     select = {
-        "dataset": ["harness/severity-ladder[size=96]"], "metric": ["embedded-cnn"], "attack": ["ifgsm", "uap"],
+        "dataset": ["harness/severity-ladder[size=96]"],
+        "metric": ["embedded-cnn"],
+        "attack": ["ifgsm", "uap"],
         "defense": ["none", "jpeg", "gaussian-blur"],
-    }  # fmt: skip
+    }
     profile = Profile(name="test", description="", tracks={"harness/iqa": {"select": select}})
     graph = plan_track("harness/iqa", profile, installed())
     part = only_with(graph, {"harness/jpeg"})

@@ -54,12 +54,16 @@ def test_a_package_that_cannot_be_opened_is_refused_in_the_ledger(
 def manifest(owner: str, contact: str = "a@b.example", package: str = "median") -> Submission:
     return Submission.model_validate(
         {
-            "format": 1, "summary": "A defense for tests.", "authors": ["A stranger"], "contact": contact,
-            "licence": "MIT", "extra_training_data": "none",
+            "format": 1,
+            "summary": "A defense for tests.",
+            "authors": ["A stranger"],
+            "contact": contact,
+            "licence": "MIT",
+            "extra_training_data": "none",
             "package": {"name": package, "version": "1.0", "sha256": "0" * 64},
             "entries": [{"kind": "defense", "id": f"{owner}/median"}],
         }
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("owner", ["harness", "hamess", "harn-ess", "harness-", "h4rness", "har_ness", "harne5s"])

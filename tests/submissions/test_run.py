@@ -58,8 +58,10 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(
     assert board is not None
     own = next(e for e in board.entries if e.id == "good/median")
     assert (own.summary, own.author, own.isolation) == (
-        "Takes the median of each pixel's neighbourhood.", "A stranger", report.isolation,
-    )  # fmt: skip
+        "Takes the median of each pixel's neighbourhood.",
+        "A stranger",
+        report.isolation,
+    )
     assert [s.decision for s in own.standing] == ["added"]
     build_site(root, tmp_path / "site")
     (page,) = (tmp_path / "site" / "entries").glob("*median*")
@@ -83,9 +85,15 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(
     assert [line.decision for line in Ledger(root).lines()] == ["added", "re-scored", "flagged"]
 
     found = reproduce(
-        "median", Store(root), sample=3, tolerance=1e-4, seed=0, device="cpu", trusted=False,
+        "median",
+        Store(root),
+        sample=3,
+        tolerance=1e-4,
+        seed=0,
+        device="cpu",
+        trusted=False,
         advance=lambda done, total: None,
-    )  # fmt: skip
+    )
     assert len(found) == 3
     assert all(one.holds for one in found)
     board = Store(root).board("harness/iqa")

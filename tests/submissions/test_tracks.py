@@ -49,9 +49,12 @@ options = { attacked_images = 4, radii = [4] }
 parameters."harness/ifgsm" = { iterations = 2 }
 """
 ENTRIES = (
-    entry("good/shaken") + entry("good/all-evidence", "evaluator") + entry("good/noisy-gradients")
-    + entry("good/blended") + entry("good/blurred", "metric")
-)  # fmt: skip
+    entry("good/shaken")
+    + entry("good/all-evidence", "evaluator")
+    + entry("good/noisy-gradients")
+    + entry("good/blended")
+    + entry("good/blurred", "metric")
+)
 LIMIT = 4
 
 
@@ -127,12 +130,22 @@ def test_components_of_every_track_give_in_two_workers_what_they_give_in_this_pr
             np.testing.assert_array_equal(found[name], values, err_msg=f"{cell.address}: {name}")
         steps.add(record.spec.step)
     assert steps == {
-        "release", "release_references", "evaluate", "train", "reconstruct", "leakage", "guess", "recognise",
-        "distance", "attack",
-    }  # fmt: skip
-    shown = {track: {row.label for t in board.tables for row in t.rows}
-             for track in ("membership", "reconstruction", "perceptual")
-             if (board := store.board(f"harness/{track}")) is not None}  # fmt: skip
+        "release",
+        "release_references",
+        "evaluate",
+        "train",
+        "reconstruct",
+        "leakage",
+        "guess",
+        "recognise",
+        "distance",
+        "attack",
+    }
+    shown = {
+        track: {row.label for t in board.tables for row in t.rows}
+        for track in ("membership", "reconstruction", "perceptual")
+        if (board := store.board(f"harness/{track}")) is not None
+    }
     assert {"good/shaken", "good/all-evidence"} <= shown["membership"]
     assert {"harness/convnet8[width=2] + good/blended", "harness/convnet8[width=2] + good/noisy-gradients"} <= shown[
         "reconstruction"

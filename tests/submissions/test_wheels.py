@@ -124,13 +124,22 @@ def test_an_installer_that_writes_too_much_is_ended(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("requirement", "taken"),
     [
-        ("hatchling", True), ("setuptools>=61", True), ("setuptools >= 61, < 80", True), ("wheel==0.43.0", True),
+        ("hatchling", True),
+        ("setuptools>=61", True),
+        ("setuptools >= 61, < 80", True),
+        ("wheel==0.43.0", True),
         ("setuptools[core]>=61 ; python_version < '3.13'", True),
-        ("setuptools[x] @ http://evil.example/x.whl", False), ("setuptools@http://evil.example/x.whl", False),
-        ("setuptools ; x @ http://evil.example", False), ("--index-url=http://evil.example", False),
-        ("setuptools --index-url=http://evil.example", False), ("-rsetuptools", False), ("./setuptools", False),
-        ("file:///tmp/setuptools", False), ("setuptools\nevil", False), ("evil", False),
+        ("setuptools[x] @ http://evil.example/x.whl", False),
+        ("setuptools@http://evil.example/x.whl", False),
+        ("setuptools ; x @ http://evil.example", False),
+        ("--index-url=http://evil.example", False),
+        ("setuptools --index-url=http://evil.example", False),
+        ("-rsetuptools", False),
+        ("./setuptools", False),
+        ("file:///tmp/setuptools", False),
+        ("setuptools\nevil", False),
+        ("evil", False),
     ],
-)  # fmt: skip
+)
 def test_build_requirements_come_from_the_index(requirement: str, taken: bool) -> None:
     assert is_backend(requirement) is taken

@@ -26,9 +26,17 @@ def query(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> ResultQue
     folder = tmp_path_factory.mktemp("adaptive")
     (folder / "truth.toml").write_text(PROFILE)
     run = harness_forked(
-        "run", "--all", "--profile", "truth.toml", "--workers", "0", "--device", "cpu", cwd=folder,
+        "run",
+        "--all",
+        "--profile",
+        "truth.toml",
+        "--workers",
+        "0",
+        "--device",
+        "cpu",
+        cwd=folder,
         packages=("acme-truth",),
-    )  # fmt: skip
+    )
     assert run.returncode == 0, run.stderr
     store = Store(folder / "store")
     records = records_of(store, store.latest("harness/iqa"))
@@ -48,9 +56,14 @@ def gains(query: ResultQuery, defense: str, attack: str = "harness/ifgsm") -> tu
 def test_every_purification_is_attacked_by_who_knows_it_and_the_rows_say_how(query: ResultQuery) -> None:
     found = query("SELECT DISTINCT defense, gradient FROM attack WHERE adaptive AND method NOT LIKE '%square%'")
     assert dict(zip(found["defense"], found["gradient"], strict=True)) == {
-        "harness/flat": "identity", "acme/quantized": "identity", "acme/gated": "acme/trapdoor",
-        "harness/flip": "own", "acme/shattered": "own", "acme/turned": "own", "acme/trapdoor": "own",
-    }  # fmt: skip
+        "harness/flat": "identity",
+        "acme/quantized": "identity",
+        "acme/gated": "acme/trapdoor",
+        "harness/flip": "own",
+        "acme/shattered": "own",
+        "acme/turned": "own",
+        "acme/trapdoor": "own",
+    }
     queries = query("SELECT DISTINCT defense, gradient FROM evaluate WHERE adaptive AND method LIKE '%square%'")
     assert len(queries["defense"]) == 7
     assert set(queries["gradient"]) == {"none"}
@@ -78,8 +91,9 @@ def test_a_flat_image_is_perfect_protection_and_is_marked_as_a_control(query: Re
     assert not gains(query, "harness/flat", "harness/square")[0].any()
     found = query("SELECT label, control FROM components WHERE control <> '' AND kind = 'defense'")
     assert dict(zip(found["label"], found["control"], strict=True)) == {
-        "harness/flat": "a flat image", "harness/none": "no defense",
-    }  # fmt: skip
+        "harness/flat": "a flat image",
+        "harness/none": "no defense",
+    }
 
 
 def test_shattered_gradients_are_flagged_and_honest_ones_are_not(query: ResultQuery) -> None:

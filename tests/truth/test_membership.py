@@ -102,9 +102,12 @@ class Noise(MembershipEvaluator):
 
 
 def study(
-    folder: Path, defenses: list[str], evaluators: list[str], further: Sequence[Component] = (),
+    folder: Path,
+    defenses: list[str],
+    evaluators: list[str],
+    further: Sequence[Component] = (),
     options: Mapping[str, Any] | None = None,
-) -> ResultQuery:  # fmt: skip
+) -> ResultQuery:
     """Plan and run the track on digits with a small model; return its results."""
     own = [Registered(c, "test", Provenance("test", "1")) for c in (Nothing(), Leak(), Noise(), *further)]
     registry = installed().joined(own)
@@ -168,20 +171,41 @@ class Simulated:
         defense, evaluator, split, row = (place.ravel() for place in np.indices(shape))
         score = np.random.default_rng(seed).normal(size=len(row)).astype(np.float32)
         self._db = duckdb.connect()
-        self._db.register("evaluate", pa.table({
-            "defense": names[defense], "evaluator": [f"x/{i:02}" for i in evaluator], "split": split,
-            "dataset": np.full(len(row), "x/rows"), "model": np.full(len(row), "x/model"), "row": row,
-            "adaptive": np.full(len(row), True), "member": row < ROWS // 2, "label": row % 2, "score": score,
-            "right": np.full(len(row), True),
-        }))  # fmt: skip
+        self._db.register(
+            "evaluate",
+            pa.table(
+                {
+                    "defense": names[defense],
+                    "evaluator": [f"x/{i:02}" for i in evaluator],
+                    "split": split,
+                    "dataset": np.full(len(row), "x/rows"),
+                    "model": np.full(len(row), "x/model"),
+                    "row": row,
+                    "adaptive": np.full(len(row), True),
+                    "member": row < ROWS // 2,
+                    "label": row % 2,
+                    "score": score,
+                    "right": np.full(len(row), True),
+                }
+            ),
+        )
         defense, split = (place.ravel() for place in np.indices((entries, splits)))
         same = dict.fromkeys(("role", "dataset", "model"), ["target"] * len(split))
         self._db.register("components", pa.table({name: [value] for name, value in CONTROL.items()}))
         self._db.register("evaluate_tasks", pa.table({"defense": [PLAIN]}))
-        self._db.register("train_tasks", pa.table({
-            "defense": names[defense], "split": split, **same, "task": split,
-            "test_accuracy": np.full(len(split), 0.5), "train_accuracy": np.full(len(split), 1.0),
-        }))  # fmt: skip
+        self._db.register(
+            "train_tasks",
+            pa.table(
+                {
+                    "defense": names[defense],
+                    "split": split,
+                    **same,
+                    "task": split,
+                    "test_accuracy": np.full(len(split), 0.5),
+                    "train_accuracy": np.full(len(split), 1.0),
+                }
+            ),
+        )
 
     def remove(self, where: str) -> None:
         """Take away rows of `evaluate`."""

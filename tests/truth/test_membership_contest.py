@@ -9,13 +9,16 @@ import torch
 from tests.truth.test_membership import PLAIN, Simulated, study
 
 from imharness.membership import (
+    DefenderOutputs,
     InferMembership,
     Info,
     MembershipDefenseInfo,
     MembershipEvaluator,
     MembershipQuery,
+    MembershipRelease,
     MembershipTraining,
     Progress,
+    ReleaseOutputs,
     Scores,
     TrainingData,
     TrainingPlan,
@@ -28,6 +31,7 @@ from imharness_membership.defenses.plain_training import PlainTraining
 from imharness_membership.tables import report
 from imharness_membership.tables.cells import halves, scores_of
 from imharness_membership.tables.contest import ranked_defenses
+from imharness_membership.thresholds import margins
 
 ELSEWHERE, CODED = "acme/elsewhere", "acme/coded"
 STEP = 1e-3
@@ -97,6 +101,64 @@ class Decoder(MembershipEvaluator):
             return ((odd(query.target_outputs) - 0.5) * (odd(query.shadow_outputs) * inside).sum().sign()).float()
 
         return infer
+
+
+class Squeezed(MembershipRelease):
+    """Releases probabilities in the same order: nearly even ones, or by another temperature."""
+
+    info = MembershipDefenseInfo(id="acme/squeezed", version="1")
+    how: str = "even"
+
+    def build(self, device: torch.device) -> ReleaseOutputs:
+        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+            if self.how == "even":
+                return 0.01 * outputs + 0.99 / outputs.shape[1]
+            if self.how == "hot":
+                return (outputs.clamp(min=1e-30).log() / 8).softmax(dim=1)
+            return outputs.roll(1, dims=1)
+
+        return release
+
+
+@pytest.fixture(scope="module")
+def squeezed(tmp_path_factory: pytest.TempPathFactory) -> TrackReport:
+    """Six splits of releases that give everything away in another form."""
+    names = ["confidence[per_class=False]", "modified-entropy[per_class=False]", "entropy[per_class=False]"]
+    defenses = [PLAIN, "acme/squeezed", "acme/squeezed[how=hot]", "acme/squeezed[how=turned]"]
+    options = {"splits": 6, "part": 150, "epochs": 40}
+    return report(study(tmp_path_factory.mktemp("squeezed"), defenses, names, [Squeezed()], options))
+
+
+def test_outputs_that_are_rescaled_give_as_much_away(squeezed: TrackReport) -> None:
+    """Shadow models are defended as the target is, so that thresholds move with the outputs."""
+    ranking, rows = squeezed.rankings[0], {row.label: row.values for row in squeezed.tables[0].rows}
+    for label in ("acme/squeezed", "acme/squeezed[how=hot]"):
+        own, plain = rows[label]["worst"], rows[PLAIN]["worst"]
+        assert plain.low <= own.value <= plain.high, label
+        assert own.low > 0.5
+        assert ranking.places[label].passes
+    assert ranking.winner == ""
+
+
+def test_outputs_that_are_permuted_cost_all_accuracy(squeezed: TrackReport) -> None:
+    assert squeezed.rankings[0].places["acme/squeezed[how=turned]"].passes is False
+
+
+def test_the_order_of_margins_is_that_of_the_values_whatever_their_scale() -> None:
+    """So AUC and the rates at few false positives are those of the values: an increasing map changes none of them."""
+    rng = torch.Generator().manual_seed(0)
+    shadow, target = (torch.rand(200, generator=rng) for _ in range(2))
+    query = MembershipQuery(
+        shadow_outputs=torch.rand(200, 3, generator=rng),
+        shadow_labels=torch.zeros(200, dtype=torch.int64),
+        shadow_member=torch.rand(200, generator=rng) < shadow,
+        target_outputs=torch.rand(200, 3, generator=rng),
+        target_labels=torch.zeros(200, dtype=torch.int64),
+    )
+    plain = margins(query, shadow, target, per_class=False)
+    mapped = margins(query, *(0.5 + 0.01 * own.sqrt() for own in (shadow, target)), per_class=False)
+    assert torch.equal(plain >= 0, mapped >= 0)
+    assert torch.equal(plain.argsort(), mapped.argsort())
 
 
 @pytest.fixture(scope="module")

@@ -63,9 +63,17 @@ def choices(
     for metric, pairs in distances.items():
         for i, (own, p) in enumerate(zip(pairs, share, strict=True)):
             group = f"{family}/{i:04d}"
-            fixed = {"metric": metric, "dataset": "judged", "reference": f"{group}/ref", "family": family,
-                     "severity": np.nan, "same": np.nan, "mos": np.nan, "proxy": proxy,
-                     "photograph": f"{group}/ref" if sources is None else str(sources[i])}  # fmt: skip
+            fixed = {
+                "metric": metric,
+                "dataset": "judged",
+                "reference": f"{group}/ref",
+                "family": family,
+                "severity": np.nan,
+                "same": np.nan,
+                "mos": np.nan,
+                "proxy": proxy,
+                "photograph": f"{group}/ref" if sources is None else str(sources[i]),
+            }
             nobody = {"group": "", "choice": -1, "judge": np.nan, "judges": 0}
             rows.append({**fixed, "name": f"{group}/ref", **nobody, "distance": 0.0})
             for choice in (0, 1):
@@ -166,8 +174,15 @@ def test_noise_is_at_chance_and_its_interval_covers_it() -> None:
 def opinions(rng: np.random.Generator, copies: int) -> list[dict[str, Any]]:
     """Return distances of 8 photographs with two images each, that people saw or scored, every row `copies` times."""
     rows = []
-    fixed = {"metric": "harness/a", "severity": np.nan, "group": "", "choice": -1, "judge": np.nan, "judges": 3,
-             "proxy": ""}  # fmt: skip
+    fixed = {
+        "metric": "harness/a",
+        "severity": np.nan,
+        "group": "",
+        "choice": -1,
+        "judge": np.nan,
+        "judges": 3,
+        "proxy": "",
+    }
     for photograph in range(8):
         for image in range(2):
             seen, scored = rng.integers(0, 4) / 3, rng.random()
@@ -175,9 +190,19 @@ def opinions(rng: np.random.Generator, copies: int) -> list[dict[str, Any]]:
             for copy in range(copies):
                 for i, (dataset, same, mos) in enumerate((("jnd", seen, np.nan), ("scored", np.nan, scored))):
                     name = f"{photograph}-{image}-{copy}"
-                    rows.append({**fixed, "dataset": dataset, "name": name, "reference": f"{photograph}",
-                                 "photograph": f"{photograph}", "family": f"f{image}", "same": same, "mos": mos,
-                                 "distance": distance[i]})  # fmt: skip
+                    rows.append(
+                        {
+                            **fixed,
+                            "dataset": dataset,
+                            "name": name,
+                            "reference": f"{photograph}",
+                            "photograph": f"{photograph}",
+                            "family": f"f{image}",
+                            "same": same,
+                            "mos": mos,
+                            "distance": distance[i],
+                        }
+                    )
     return rows
 
 
@@ -201,10 +226,21 @@ def attacked(distance: Mapping[str, Any]) -> list[dict[str, Any]]:
         for photograph in range(6):
             for severity in (1, 2, 3):
                 moved = severity + (0.6 if photograph else 1.2)
-                rows.append({"metric": metric, "dataset": "ladder", "attack": "ball", "radius": "4",
-                             "name": f"{photograph}-{severity}", "reference": f"{photograph}",
-                             "photograph": f"{photograph}", "family": "blur", "severity": severity,
-                             "before": unit(severity), "after": unit(moved)})  # fmt: skip
+                rows.append(
+                    {
+                        "metric": metric,
+                        "dataset": "ladder",
+                        "attack": "ball",
+                        "radius": "4",
+                        "name": f"{photograph}-{severity}",
+                        "reference": f"{photograph}",
+                        "photograph": f"{photograph}",
+                        "family": "blur",
+                        "severity": severity,
+                        "before": unit(severity),
+                        "after": unit(moved),
+                    }
+                )
     return rows
 
 

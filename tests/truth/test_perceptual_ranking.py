@@ -62,8 +62,13 @@ def study(
 
 def _hit(row: Mapping[str, Any], after: float) -> dict[str, Any]:
     about = {name: row[name] for name in ("metric", "dataset", "name", "reference", "photograph", "family", "severity")}
-    return {**about, "attack": "x/ball[radius=0.0156863,alpha=0.1,steps=4]", "radius": 4, "before": row["distance"],
-            "after": after}  # fmt: skip
+    return {
+        **about,
+        "attack": "x/ball[radius=0.0156863,alpha=0.1,steps=4]",
+        "radius": 4,
+        "before": row["distance"],
+        "after": after,
+    }
 
 
 def guesses(seed: int, n: int = 90) -> np.ndarray:
@@ -134,8 +139,9 @@ def test_guesses_win_nothing() -> None:
 def test_the_numbers_of_the_headline_follow_from_the_scores_on_the_board() -> None:
     found = study(
         {KNOWS: KNOWN, TURNS: np.arange(90) % 10 > 0, GUESSES: guesses(1)},
-        {KNOWS: np.arange(90) % 9 > 0, TURNS: np.arange(90) % 3 > 0, GUESSES: guesses(1)}, {GUESSES: "a guess"},
-    )  # fmt: skip
+        {KNOWS: np.arange(90) % 9 > 0, TURNS: np.arange(90) % 3 > 0, GUESSES: guesses(1)},
+        {GUESSES: "a guess"},
+    )
     (ranking,), paired = found.rankings, found.comparisons[0]
     row = paired.entries.index(ranking.winner)
     worst: dict[tuple[str, str], float] = {}
@@ -170,10 +176,14 @@ class Pairs(ImageDataset):
                     names.append(f"{group}/{('ref', 'p0', 'p1')[choice]}")
                     shades.append(0.4 + shade)
                     facts = {
-                        "reference": f"{group}/ref", "photograph": f"photograph {i % 8}", "family": family,
-                        "group": group if choice else "", "choice": own, "judge": float(second) if choice else np.nan,
+                        "reference": f"{group}/ref",
+                        "photograph": f"photograph {i % 8}",
+                        "family": family,
+                        "group": group if choice else "",
+                        "choice": own,
+                        "judge": float(second) if choice else np.nan,
                         "judges": 5.0,
-                    }  # fmt: skip
+                    }
                     for name, fact in facts.items():
                         columns.setdefault(name, []).append(fact)
         values = torch.tensor(shades)
@@ -199,6 +209,24 @@ class Sees(FullReferenceMetric):
         return score
 
 
+class Mapped(Sees):
+    """The same distance by another map: a hundredth of it and a constant, bent, or in steps that have no slope."""
+
+    info = MetricInfo(id="acme/mapped", version="1", higher_means="worse_quality", differentiable=True)
+    how: str = "affine"
+
+    def build(self, device: torch.device) -> FullReferenceScore:
+        plain = super().build(device)
+
+        def score(images: Images, reference: Images) -> Scores:
+            distance = plain(images, reference)
+            if self.how == "affine":
+                return 3 + 0.01 * distance
+            return distance / (1 + distance) if self.how == "bent" else (512 * distance).round() / 512
+
+        return score
+
+
 class Blind(FullReferenceMetric):
     """Gives every image the same distance."""
 
@@ -210,16 +238,7 @@ class Blind(FullReferenceMetric):
 
 def test_plan_run_and_tables_crown_the_metric_that_sees_and_withstands(tmp_path: Any) -> None:
     own = (Pairs(), Sees(), Sees(grain=100.0), Blind())
-    registry = installed().joined([Registered(c, "test", Provenance("test", "1")) for c in own])
-    metrics = ["acme/sees", "acme/sees[grain=100]", "acme/blind"]
-    select = {"dataset": ["acme/pairs"], "metric": metrics, "attack": ["ifgsm[iterations=4]"]}
-    part = TrackProfile(select=select, options={"radii": [4]})
-    graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: part}), registry)
-    cache = BuildCache(registry, Store(tmp_path), torch.device("cpu"), 16)
-    records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
-    assert [record.failure for record in records if record.failure] == []
-    marks = [{"kind": "metric", "label": c.label, "control": c.control} for c in own[1:]]
-    found = report(ResultQuery(cache.store, records, marks))
+    found = ran(tmp_path, own, ["acme/sees", "acme/sees[grain=100]", "acme/blind"])
     rows = cells(found)
     assert found.rankings[0].winner == "acme/sees"
     assert rows["acme/sees"]["worst"].value == rows["acme/sees[grain=100]"]["utility"].value == 1
@@ -227,3 +246,30 @@ def test_plan_run_and_tables_crown_the_metric_that_sees_and_withstands(tmp_path:
     assert rows["acme/blind"]["worst"].value == 0.5
     assert found.rankings[0].places["acme/blind"].control == "a constant"
     assert next(c.label for c in found.tables[1].columns if c.key == "ms") == "ms per pair"
+
+
+def test_a_distance_by_another_map_sees_and_withstands_no_more(tmp_path: Any) -> None:
+    """Choices compare distances; a map without slope stops the attack, which is said, and wins nothing by it."""
+    own = (Pairs(), Sees(grain=100.0), Mapped(grain=100.0), Blind())
+    ways = ["acme/mapped[grain=100]", "acme/mapped[grain=100,how=bent]", "acme/mapped[grain=100,how=steps]"]
+    found = ran(tmp_path, own, ["acme/sees[grain=100]", *ways, "acme/blind"])
+    rows, (ranking,) = cells(found), found.rankings
+    for label in ("acme/sees[grain=100]", *ways[:2]):
+        assert (rows[label]["utility"].value, rows[label]["worst"].value) == (1, 0), label
+        assert not ranking.places[label].flags
+    assert rows[ways[2]]["worst"].value == 1, "its gradient is 0 everywhere"
+    assert ranking.places[ways[2]].flags == ("no attack by its gradient changed any image",)
+    assert ranking.winner == ""
+
+
+def ran(folder: Any, own: Sequence[Any], metrics: list[str]) -> TrackReport:
+    """Plan and run the track on pairs, and return its report."""
+    registry = installed().joined([Registered(c, "test", Provenance("test", "1")) for c in own])
+    select = {"dataset": ["acme/pairs"], "metric": metrics, "attack": ["ifgsm[iterations=4]"]}
+    part = TrackProfile(select=select, options={"radii": [4]})
+    graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: part}), registry)
+    cache = BuildCache(registry, Store(folder), torch.device("cpu"), 16)
+    records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
+    assert [record.failure for record in records if record.failure] == []
+    marks = [{"kind": "metric", "label": c.label, "control": c.control} for c in own[1:]]
+    return report(ResultQuery(cache.store, records, marks))

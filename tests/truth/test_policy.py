@@ -193,10 +193,14 @@ def test_an_attack_that_says_nothing_is_not_withheld_by_the_entry() -> None:
     silent = {name: np.isnan(values).astype(float) for name, values in scores.items()}
     met = tuple(np.stack([silent[entry][c] for entry in own.entries]) for c in range(3))
     rules = Contest(
-        replace(own, values={**own.values, "silent": met}), PROTECTION,
-        Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)), "none", CLAIM,
-        controls={"none": "undefended"}, met="silent",
-    )  # fmt: skip
+        replace(own, values={**own.values, "silent": met}),
+        PROTECTION,
+        Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)),
+        "none",
+        CLAIM,
+        controls={"none": "undefended"},
+        met="silent",
+    )
     found = contest(rules, id="r", title="", caption="", entry="defense")
     rows = {row.label: row.values for row in found.tables[0].rows}
     assert found.rankings[0].winner == "good"
@@ -211,10 +215,15 @@ def test_an_entry_of_which_nothing_is_known_stands_last_with_its_reason() -> Non
     own = blocks(scores, 10)
     silent = tuple(np.isnan(block).astype(float) for block in own.values["d"])
     rules = Contest(
-        replace(own, values={**own.values, "silent": silent}), PROTECTION,
-        Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)), "none", CLAIM,
-        controls={"none": "undefended"}, met="silent", unknown={"late": "no attack converged"},
-    )  # fmt: skip
+        replace(own, values={**own.values, "silent": silent}),
+        PROTECTION,
+        Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)),
+        "none",
+        CLAIM,
+        controls={"none": "undefended"},
+        met="silent",
+        unknown={"late": "no attack converged"},
+    )
     found = contest(rules, id="r", title="", caption="", entry="defense")
     last = found.tables[0].rows[-1]
     assert (last.label, last.values["worst"].missing) == ("late", "no attack converged")
@@ -237,9 +246,14 @@ def test_families_weigh_the_same_however_many_units_they_have(clusters: bool) ->
         )
         own = Blocks(tuple(sorted(means)), conditions, units, {"d": values}, {"photograph": photographs})
         rules = Contest(
-            own, PROTECTION, Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)), "none", CLAIM,
-            controls={"none": "undefended"}, balanced="family",
-        )  # fmt: skip
+            own,
+            PROTECTION,
+            Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)),
+            "none",
+            CLAIM,
+            controls={"none": "undefended"},
+            balanced="family",
+        )
         found = contest(rules, id="r", title="", caption="", entry="metric")
         rows = {row.label: row.values for row in found.tables[0].rows}
         few = [block[0].mean() for block in values]
@@ -259,9 +273,13 @@ def test_a_utility_that_is_not_defined_is_said_to_be_so(undefined: tuple[str, ..
     why = "one score for all images, or fewer than 3 of them, in every condition"
     known = {label: Value(missing=why) if label in undefined else Value(value=0.9) for label in scores}
     rules = Contest(
-        own, PROTECTION, Column("srocc", "SROCC", "S.", "higher", value=lambda label: known[label]), "none", CLAIM,
+        own,
+        PROTECTION,
+        Column("srocc", "SROCC", "S.", "higher", value=lambda label: known[label]),
+        "none",
+        CLAIM,
         controls={"none": "undefended"},
-    )  # fmt: skip
+    )
     (ranking,) = contest(rules, id="r", title="", caption="", entry="defense").rankings
     assert ranking.winner == ""
     assert ranking.claim == (

@@ -181,8 +181,12 @@ def run(folder: Path, attacks: list[str], defenses: list[str], metrics: list[str
     components: tuple[Component, ...] = OWN
     registry = installed().joined([Registered(c, "test", Provenance("test", "1")) for c in components])
     select = {
-        "dataset": ["acme/pictures"], "model": [NETWORK], "attack": attacks, "defense": defenses, "metric": metrics,
-    }  # fmt: skip
+        "dataset": ["acme/pictures"],
+        "model": [NETWORK],
+        "attack": attacks,
+        "defense": defenses,
+        "metric": metrics,
+    }
     part = TrackProfile(select=select, options={"judge": "acme/eyes"})
     graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: part}), registry)
     cache = BuildCache(registry, Store(folder), torch.device("cpu"), 16)

@@ -61,15 +61,43 @@ class Album(Pictures):
         return super().build(device)
 
 
+def brighter(bias: torch.Tensor) -> torch.Tensor:
+    """Return a factor for each image, above 2, that the gradient of its bias tells."""
+    return 2 + (bias > 0).to(bias.dtype).mean(dim=1)[:, None, None]
+
+
 class Doubled(GradientDefense):
-    """Doubles the gradient of the first weights: who does not know that finds pictures that are too bright."""
+    """More than doubles the gradient of the first weights: who does not know that finds pictures that are too bright.
+
+    The factor is another one for each image, so that no map of coordinates takes it back.
+    """
 
     info = Info(id=DOUBLED, version="1")
 
     def build(self, device: torch.device) -> ProtectGradients:
         def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
-            first = next(iter(gradients))
-            return {**gradients, first: 2 * gradients[first]}
+            first, bias = list(gradients)[:2]
+            return {**gradients, first: brighter(gradients[bias]) * gradients[first]}
+
+        return protect
+
+
+class Mapped(GradientDefense):
+    """Multiplies the gradient of each layer, or of each coordinate, by another number: anybody can divide by it."""
+
+    info = Info(id="acme/mapped", version="1")
+    how: str = "layers"
+
+    def build(self, device: torch.device) -> ProtectGradients:
+        def factor(place: int, values: torch.Tensor) -> torch.Tensor:
+            if self.how == "layers":
+                return values.new_tensor((3.0, 0.1)[place % 2])
+            if self.how == "signs":
+                return values.new_tensor((1.0, -1.0)[place % 2])
+            return 1 + torch.linspace(-0.9, 3, values[0].numel()).view(values.shape[1:]).abs()
+
+        def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
+            return {name: values * factor(i, values) for i, (name, values) in enumerate(gradients.items())}
 
         return protect
 
@@ -84,7 +112,7 @@ class Same(GradientDefense):
 
 
 class Halver(ReconstructionAttack):
-    """The oracle, by half: it knows that the gradient was doubled."""
+    """The oracle, by half and less: it knows by which factor the gradient grew."""
 
     info = Info(id="acme/halver", version="1")
 
@@ -94,19 +122,23 @@ class Halver(ReconstructionAttack):
         ) -> Images:
             weight, bias = list(gradients.values())[:2]
             rows, unit = torch.arange(len(bias)), bias.abs().argmax(dim=1)
-            return (weight[rows, unit] / bias[rows, unit, None] / 2).nan_to_num(0.5).view(-1, *shape).clamp(0, 1)
+            grown = weight / brighter(bias)
+            return (grown[rows, unit] / bias[rows, unit, None]).nan_to_num(0.5).view(-1, *shape).clamp(0, 1)
 
         return reconstruct
 
 
 def study(folder: Path, defenses: list[str], attacks: list[str]) -> TrackReport:
     """Train the network under each defense, attack it, and return what the board shows."""
-    own = (Album(), Doubled(), Same(), Halver(), Oracle(), Idle(), Spoilt(), Silent(), Eyes())
+    own = (Album(), Doubled(), Mapped(), Same(), Halver(), Oracle(), Idle(), Spoilt(), Silent(), Eyes())
     registry = installed().joined([Registered(c, "test", Provenance("test", "1")) for c in own])
     select = {
-        "dataset": ["acme/album"], "model": [NETWORK], "attack": attacks, "defense": defenses,
+        "dataset": ["acme/album"],
+        "model": [NETWORK],
+        "attack": attacks,
+        "defense": defenses,
         "metric": ["psnr", "mse"],
-    }  # fmt: skip
+    }
     options = {"judge": "acme/eyes", "epochs": 150, "batch_size": 9, "learning_rate": 0.05}
     part = TrackProfile(select=select, options=options)
     graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: part}), registry)
@@ -143,6 +175,17 @@ def test_a_defense_that_one_attack_breaks_is_ranked_by_it(found: TrackReport) ->
     assert ranking.places[f"{MODEL} + {PLAIN}"].control == "no defense"
     assert {own["attack"] for own in found.comparisons[0].conditions} == {"acme/oracle", "acme/halver", "acme/idle"}
     assert rows[SPOILT]["coverage"].value == 100
+
+
+def test_a_map_of_each_coordinate_that_anybody_can_take_back_protects_nobody(tmp_path: Path) -> None:
+    """Matching attacks fail on such gradients; who knows the map divides by it first."""
+    maps = [f"acme/mapped[how={how}]" for how in ("coordinates", "signs")]
+    board = study(tmp_path, [PLAIN, "acme/mapped", *maps], ["acme/oracle", "acme/idle"])
+    rows, ranking = cells(board), board.rankings[0]
+    for label in ("acme/mapped", *maps):
+        assert rows[label]["worst"].value == pytest.approx(rows[PLAIN]["worst"].value, abs=0.05), label
+        assert ranking.places[f"{MODEL} + {label}"].passes
+    assert ranking.winner == ""
 
 
 def test_zeros_protect_and_cost_all_utility(found: TrackReport) -> None:

@@ -26,12 +26,14 @@ from imharness_leaderboard.pages import build_site
 TRACK, SEED = "harness/iqa", "5eed" * 16
 HOSTILE, HONEST, NONE = "acme/recogniser", ("acme/damper", "acme/idle"), "harness/none"
 PART = TrackProfile(
-    select={"dataset": ["acme/patterns"], "metric": ["acme/brightness"], "attack": ["harness/ifgsm"],
-            "defense": [NONE, HOSTILE, *HONEST]},
+    select={
+        "dataset": ["acme/patterns"],
+        "metric": ["acme/brightness"],
+        "attack": ["harness/ifgsm"],
+        "defense": [NONE, HOSTILE, *HONEST],
+    },
     options={"strengths": ["strong"], "shown_images": 1, "samples": 1},
-)  # fmt: skip
-UNDEFENDED = 100 * 8 / 255
-"""What the strong attack moves the mean of an image by, of a range of 100."""
+)
 
 
 @pytest.fixture(scope="module")
@@ -105,11 +107,10 @@ def test_it_is_excellent_on_public_images_and_ordinary_on_a_secret_split(public:
     assert before[HOSTILE] == pytest.approx(0, abs=0.01)
     assert public.board.rankings[0].winner == HOSTILE
     for worst in (before, after):
-        assert worst[NONE] == pytest.approx(UNDEFENDED, abs=0.01)
-        assert worst["acme/idle"] == pytest.approx(UNDEFENDED, abs=0.01)
-        assert worst["acme/damper"] == pytest.approx(UNDEFENDED / 2, abs=0.01)
-    assert after[HOSTILE] == pytest.approx(UNDEFENDED, abs=0.01)
-    assert secret.board.rankings[0].winner == "acme/damper"
+        assert worst[NONE] > 10
+        assert worst[NONE] == worst["acme/idle"] == pytest.approx(worst["acme/damper"], abs=1e-4)
+    assert after[HOSTILE] == after[NONE]
+    assert secret.board.rankings[0].winner == ""
 
 
 def test_it_is_flagged_and_never_wins_and_honest_defenses_are_not(flagged: Path) -> None:
@@ -157,8 +158,10 @@ def test_who_lacks_the_seed_computes_nothing(registry: Registry, secret: Ran, tm
     key, task = next(iter(secret.graph.tasks.items()))
     for own in ("", "0dd5eed0" * 8):
         record = run_task(
-            BuildCache(registry, Store(tmp_path), torch.device("cpu"), 16, secret=own), key, task.spec,
+            BuildCache(registry, Store(tmp_path), torch.device("cpu"), 16, secret=own),
+            key,
+            task.spec,
             lambda done, total: None,
-        )  # fmt: skip
+        )
         assert record.status == "failed"
         assert "seed of the secret split" in record.failure.message

@@ -28,8 +28,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> Path:
 
 def rows_of(board: dict, id: str) -> dict[str, dict]:
     (table,) = (own for own in board["tables"] if own["id"] == id)
-    return {row["facets"]["strength"]: {key: own["value"] for key, own in row["values"].items()}
-            for row in table["rows"]}  # fmt: skip
+    return {
+        row["facets"]["strength"]: {key: own["value"] for key, own in row["values"].items()} for row in table["rows"]
+    }
 
 
 def test_the_measured_strengths_are_the_known_ones_and_the_attacks_land_on_their_targets(folder: Path) -> None:
@@ -51,8 +52,12 @@ def test_what_was_measured_is_part_of_the_identity_of_each_attack(folder: Path) 
 
 
 def plan(**options: object) -> Graph:
-    select = {"dataset": ["thumbnails[size=16]"], "attack": ["harness/ifgsm", "harness/one-pixel", "harness/uap"],
-              "metric": ["harness/spaq", "harness/cnniqa"], "defense": ["harness/none", "harness/flip"]}  # fmt: skip
+    select = {
+        "dataset": ["thumbnails[size=16]"],
+        "attack": ["harness/ifgsm", "harness/one-pixel", "harness/uap"],
+        "metric": ["harness/spaq", "harness/cnniqa"],
+        "defense": ["harness/none", "harness/flip"],
+    }
     given = {"strengths": ("weak", "strong"), "calibration_dataset": "harness/thumbnails", **options}
     profile = Profile(name="p", description="", tracks={"harness/iqa": TrackProfile(select=select, options=given)})
     return plan_track("harness/iqa", profile, installed(), whole=True)
@@ -84,7 +89,9 @@ def test_strengths_are_measured_only_where_nobody_published_them(tmp_path: Path)
 
 
 def test_where_strengths_are_known_an_attack_is_the_same_cell_as_without_the_option() -> None:
-    keys = [{key for key, task in graph.tasks.items() if task.spec.step == "attack" and "calibrated" not in
-             task.spec.needs} for graph in (plan(), plan(calibration_dataset=""))]  # fmt: skip
+    keys = [
+        {key for key, task in graph.tasks.items() if task.spec.step == "attack" and "calibrated" not in task.spec.needs}
+        for graph in (plan(), plan(calibration_dataset=""))
+    ]
     assert keys[0]
     assert keys[0] < keys[1]

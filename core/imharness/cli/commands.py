@@ -107,15 +107,27 @@ class _ByHand(TaskContext):
 
 
 def context(
-    components: Mapping[str, Component], *, options: Mapping[str, Option] | None = None,
-    needs: Mapping[str, Output] | None = None, limit: int | None = None, seed: int = 0, device: str = "auto",
-    batch_size: int = 16, progress: Progress = lambda done, total: None,
-) -> StepContext:  # fmt: skip
+    components: Mapping[str, Component],
+    *,
+    options: Mapping[str, Option] | None = None,
+    needs: Mapping[str, Output] | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    batch_size: int = 16,
+    progress: Progress = lambda done, total: None,
+) -> StepContext:
     """Return the context of a track's step for components by role; nothing is stored."""
     spec = TaskSpec(
-        track="", step="", version="", components={role: component.ref() for role, component in components.items()},
-        options=dict(options or {}), limit=limit, seed=seed, needs={},
-    )  # fmt: skip
+        track="",
+        step="",
+        version="",
+        components={role: component.ref() for role, component in components.items()},
+        options=dict(options or {}),
+        limit=limit,
+        seed=seed,
+        needs={},
+    )
     cache = BuildCache(installed(), Store(Path()), place(device), batch_size)
     return _ByHand(cache, spec, progress, needs or {})
 
@@ -127,17 +139,32 @@ def add_external(
     store, track = Store(address), installed().track(track_name)
     store.prepare()
     spec = TaskSpec(
-        track=track.info.id, step=EXTERNAL, version="1", components={}, options={"file": name}, limit=None, seed=0,
+        track=track.info.id,
+        step=EXTERNAL,
+        version="1",
+        components={},
+        options={"file": name},
+        limit=None,
+        seed=0,
         needs={},
-    )  # fmt: skip
+    )
     now = datetime.now(UTC).isoformat(timespec="seconds")
     key = digest([spec.identity(), {column: [str(v) for v in values] for column, values in rows.items()}])
     record = TaskRecord(key=key, spec=spec, status="done", started=now, seconds=0.0, device="external", versions={})
     store.commit(record, rows, {})
     empty = Sweep(
-        track=track.info.id, title=track.title, measures=track.measures, profile="none", run_configuration="none",
-        seed=0, limit=None, command="", finished=now, cells={}, missing=(),
-    )  # fmt: skip
+        track=track.info.id,
+        title=track.title,
+        measures=track.measures,
+        profile="none",
+        run_configuration="none",
+        seed=0,
+        limit=None,
+        command="",
+        finished=now,
+        cells={},
+        missing=(),
+    )
     with store.alone():
         old = store.sweep(track.info.id, EXTERNAL)
         cells = {**(old.cells if old else {}), f"external file={name}": key}
@@ -146,6 +173,16 @@ def add_external(
 
 
 __all__ = [
-    "Finished", "add_assets", "add_external", "build_site", "component", "console", "context", "every", "find",
-    "finished", "place", "query",
-]  # fmt: skip
+    "Finished",
+    "add_assets",
+    "add_external",
+    "build_site",
+    "component",
+    "console",
+    "context",
+    "every",
+    "find",
+    "finished",
+    "place",
+    "query",
+]

@@ -48,13 +48,22 @@ SINGLE = ("csv", "parquet")
 @click.option("--caption", metavar="TEXT", help="Caption. Default: that of each table.")
 @click.option("--rows", is_flag=True, help="Write all rows behind the tables, one file per track and step.")
 @click.option(
-    "--to", "target", type=click.Path(path_type=Path), metavar="FILE|FOLDER",
+    "--to",
+    "target",
+    type=click.Path(path_type=Path),
+    metavar="FILE|FOLDER",
     help="Where to write; a folder gets a file for each table. Default: print tables, write rows to `export/`.",
-)  # fmt: skip
+)
 def export(
-    address: str, form: str, tracks: Sequence[str], tables: Sequence[str], columns: Sequence[str], caption: str | None,
-    rows: bool, target: Path | None,
-) -> None:  # fmt: skip
+    address: str,
+    form: str,
+    tracks: Sequence[str],
+    tables: Sequence[str],
+    columns: Sequence[str],
+    caption: str | None,
+    rows: bool,
+    target: Path | None,
+) -> None:
     """Write tables with their intervals, marks and notes, ready to paste; or all rows.
 
     LaTeX needs the package booktabs, and `xlsx` the extra of this name. A table that does not fit a page is printed
@@ -104,9 +113,7 @@ def _boards(store: Store, tracks: Sequence[str]) -> list[Board]:
     return boards
 
 
-def _sheets(
-    boards: Sequence[Board], tables: Sequence[str], columns: Sequence[str], caption: str | None
-) -> list[Sheet]:  # fmt: skip
+def _sheets(boards: Sequence[Board], tables: Sequence[str], columns: Sequence[str], caption: str | None) -> list[Sheet]:
     from imharness.exports import chosen_tables, sheet_of
 
     chosen = chosen_tables(boards, tables)

@@ -92,11 +92,14 @@ def _imported() -> Index:
     registry = installed()
     components = [
         Listed(
-            kind=entry.component.kind, label=entry.component.label, summary=entry.component.summary,
-            distribution=entry.provenance.distribution, plugin=entry.plugin,
+            kind=entry.component.kind,
+            label=entry.component.label,
+            summary=entry.component.summary,
+            distribution=entry.provenance.distribution,
+            plugin=entry.plugin,
         )
         for entry in registry.entries.values()
-    ]  # fmt: skip
+    ]
     left_out = [LeftOut(name=failure.name, reason=failure.reason) for failure in registry.failures]
     return Index(components=tuple(components), left_out=tuple(left_out))
 

@@ -81,58 +81,81 @@ def seed_option(of: str = "all randomness", default: int | None = 0) -> Callable
     """Return the option ``--seed``, a whole number from 0; without a default, a new one is drawn each time."""
     drawn = "" if default is not None else " Default: a new one is drawn each time, and shown."
     return click.option(
-        "--seed", type=Seed(), default=default, show_default=default is not None, metavar="N",
+        "--seed",
+        type=Seed(),
+        default=default,
+        show_default=default is not None,
+        metavar="N",
         help=f"Seed of {of}.{drawn}",
-    )  # fmt: skip
+    )
 
 
 def store_option(name: str = "store") -> Callable[[Command], Command]:
     """Return the option ``--store``, the address of a store, which goes to the parameter `name`."""
     return click.option(
-        "--store", name, default="store", show_default=True, metavar="FOLDER|s3://BUCKET/PATH|gs://BUCKET/PATH",
+        "--store",
+        name,
+        default="store",
+        show_default=True,
+        metavar="FOLDER|s3://BUCKET/PATH|gs://BUCKET/PATH",
         help="Store of the results.",
-    )  # fmt: skip
+    )
 
 
 def log_option() -> Callable[[Command], Command]:
     """Return the option ``--log-to``, whose values go to the parameter `log_to`."""
     return click.option(
-        "--log-to", multiple=True, metavar="mlflow:URI|wandb:PROJECT|tensorboard:FOLDER",
+        "--log-to",
+        multiple=True,
+        metavar="mlflow:URI|wandb:PROJECT|tensorboard:FOLDER",
         help="Send the tables there, too; may be given several times.",
-    )  # fmt: skip
+    )
 
 
 def site_option(name: str = "site_dir") -> Callable[[Command], Command]:
     """Return the option ``--site``, a folder, which goes to the parameter `name`."""
     return click.option(
-        "--site", name, type=click.Path(path_type=Path), default="site", show_default=True, metavar="FOLDER",
+        "--site",
+        name,
+        type=click.Path(path_type=Path),
+        default="site",
+        show_default=True,
+        metavar="FOLDER",
         help="Folder of the leaderboard's pages.",
-    )  # fmt: skip
+    )
 
 
 def assets_option(what: str = "weights and data") -> Callable[[Command], Command]:
     """Return the option ``--assets``, a folder that must exist."""
     return click.option(
-        "--assets", type=click.Path(path_type=Path, exists=True), metavar="FOLDER",
+        "--assets",
+        type=click.Path(path_type=Path, exists=True),
+        metavar="FOLDER",
         help=f"Look for {what} in this folder first.",
-    )  # fmt: skip
+    )
 
 
 def device_option(name: str = "device", *, multiple: bool = False) -> Callable[[Command], Command]:
     """Return the option ``--device``, whose value or values go to the parameter `name`."""
     return click.option(
-        "--device", name, default=["auto"] if multiple else "auto", show_default=True, metavar=DEVICES,
+        "--device",
+        name,
+        default=["auto"] if multiple else "auto",
+        show_default=True,
+        metavar=DEVICES,
         multiple=multiple,
         help=f"Where to compute; auto uses a GPU if there is one{'; may be given several times' * multiple}.",
-    )  # fmt: skip
+    )
 
 
 def limit_option() -> Callable[[Command], Command]:
     """Return the option ``--limit``, a number of images or None."""
     return click.option(
-        "--limit", type=click.IntRange(1), metavar="N",
+        "--limit",
+        type=click.IntRange(1),
+        metavar="N",
         help="Use only the first N images of each data set. Default: all.",
-    )  # fmt: skip
+    )
 
 
 def json_option(more: str = "") -> Callable[[Command], Command]:

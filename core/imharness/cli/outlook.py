@@ -58,9 +58,13 @@ def _of(own: dict[str, Any], name: str, form: str) -> str:
 
 def _track(found: Outlook) -> dict[str, Any]:
     return {
-        "track": found.track, "cells": found.cells, "counted": found.counted, "rows": found.rows,
-        "operations": found.operations, "gpu_hours": found.hours,
-    }  # fmt: skip
+        "track": found.track,
+        "cells": found.cells,
+        "counted": found.counted,
+        "rows": found.rows,
+        "operations": found.operations,
+        "gpu_hours": found.hours,
+    }
 
 
 def _inputs(graphs: Sequence[Graph]) -> list[dict[str, Any]]:
@@ -73,8 +77,14 @@ def _inputs(graphs: Sequence[Graph]) -> list[dict[str, Any]]:
 
 
 def _input(found: Input, cells: int) -> dict[str, Any]:
-    return {"name": found.name, "downloads": found.downloads, "bytes": found.size, "cells": cells, "how": found.steps,
-            "licence": found.what.licence}  # fmt: skip
+    return {
+        "name": found.name,
+        "downloads": found.downloads,
+        "bytes": found.size,
+        "cells": cells,
+        "how": found.steps,
+        "licence": found.what.licence,
+    }
 
 
 def _to_train(graphs: Sequence[Graph]) -> list[str]:

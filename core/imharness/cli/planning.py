@@ -18,9 +18,15 @@ from imharness.running.schedule.times import Times
 
 
 def dry_run_report(
-    graphs: Sequence[Graph], store: Store, times: Times, workers: int, as_json: bool,
-    whole: Callable[[], Sequence[Graph]], *, fresh: bool = False,
-) -> None:  # fmt: skip
+    graphs: Sequence[Graph],
+    store: Store,
+    times: Times,
+    workers: int,
+    as_json: bool,
+    whole: Callable[[], Sequence[Graph]],
+    *,
+    fresh: bool = False,
+) -> None:
     """Show what would run, what it would cost, and what cannot run; if `fresh`, everything runs again.
 
     `whole` plans as if nothing were missing; it is called if something is missing and the size of it can be told.
@@ -71,10 +77,15 @@ def _estimate(cost: Left | None, device: str, workers: int, size: float) -> dict
     if cost is None:
         return None
     return {
-        "device": device, "cells": cost.cells, "cells_of_unknown_steps": cost.unknown, "at_least": cost.unknown > 0,
-        "device_hours": cost.seconds / 3600, "workers": workers, "hours": cost.wall_s(workers) / 3600,
+        "device": device,
+        "cells": cost.cells,
+        "cells_of_unknown_steps": cost.unknown,
+        "at_least": cost.unknown > 0,
+        "device_hours": cost.seconds / 3600,
+        "workers": workers,
+        "hours": cost.wall_s(workers) / 3600,
         "bytes": round(size),
-    }  # fmt: skip
+    }
 
 
 def _told(cost: Left | None, device: str, workers: int, size: float) -> str:

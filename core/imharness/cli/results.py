@@ -50,9 +50,15 @@ def results() -> None:
 )
 @json_option(": the whole records, of all pages")
 def list_results(
-    address: str, track: str | None, step: str | None, components: Sequence[str], status: str | None, failed: bool,
-    page: int, as_json: bool,
-) -> None:  # fmt: skip
+    address: str,
+    track: str | None,
+    step: str | None,
+    components: Sequence[str],
+    status: str | None,
+    failed: bool,
+    page: int,
+    as_json: bool,
+) -> None:
     """List the tasks of a store, by track, step and the names of the components that took part.
 
     Give a component by its label, its id or its method, as in `jpeg[quality=30]`, `harness/jpeg` and `jpeg`.

@@ -52,9 +52,11 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @device_option("devices", multiple=True)
 @click.option(
-    "--workers", type=click.IntRange(0), metavar="N",
+    "--workers",
+    type=click.IntRange(0),
+    metavar="N",
     help="Number of processes; 0 computes in this one. Default: one per GPU, or one per core (at most 8) on the CPU.",
-)  # fmt: skip
+)
 @click.option(
     "--executor", default="local", show_default=True, metavar="NAME", help="Executor: what computes the cells."
 )
@@ -95,11 +97,28 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 @log_option()
 @json_option()
 def run(
-    everything: bool, tracks: Sequence[str], profile: str, devices: Sequence[str], executor: str, workers: int | None,
-    seed: int, address: str, site_dir: Path, assets: Path | None, precision: str | None, limit: int | None,
-    secret: Path | None, fresh: bool, budget: str | None, dry_run: bool, form: str, metrics: str | None,
-    log_to: Sequence[str], as_json: bool, **others: Any,
-) -> None:  # fmt: skip
+    everything: bool,
+    tracks: Sequence[str],
+    profile: str,
+    devices: Sequence[str],
+    executor: str,
+    workers: int | None,
+    seed: int,
+    address: str,
+    site_dir: Path,
+    assets: Path | None,
+    precision: str | None,
+    limit: int | None,
+    secret: Path | None,
+    fresh: bool,
+    budget: str | None,
+    dry_run: bool,
+    form: str,
+    metrics: str | None,
+    log_to: Sequence[str],
+    as_json: bool,
+    **others: Any,
+) -> None:
     """Compute the cells of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
         raise UsageError("say what to run: --all or --track NAME.")
@@ -129,9 +148,17 @@ def run(
     for failure in registry.failures:
         console.warn(f"left out {failure.name}: {failure.reason}")
     session = Session(
-        Store(address), setup, registry, seed=seed, limit=limit, command=shlex.join(["harness", *sys.argv[1:]]),
-        executor=executor, devices=places, workers=workers, settings=settings,
-    )  # fmt: skip
+        Store(address),
+        setup,
+        registry,
+        seed=seed,
+        limit=limit,
+        command=shlex.join(["harness", *sys.argv[1:]]),
+        executor=executor,
+        devices=places,
+        workers=workers,
+        settings=settings,
+    )
     names = None if everything else tracks
     graphs = session.plan(names, only=only)
     if not dry_run:

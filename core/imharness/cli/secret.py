@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from imharness.planning.profile import Profile
 
 secret_option = click.option(
-    "--secret", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    "--secret",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
     help="Compute the secret split whose seed, 32 to 128 hexadecimal digits, is in this file.",
-)  # fmt: skip
+)
 
 
 def profile_of(name: str, secret: Path | None) -> Profile:

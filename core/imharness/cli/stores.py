@@ -121,8 +121,12 @@ def _compact(store: Store, advance: Advance) -> int:
         folder = f"{track.replace('/', '--')}/{step}"
         known, places = store.segments.all, store.segments.places
         small = [s for s in known if s.name.startswith(f"{FOLDER}/{folder}/") and len(s.keys) < CELLS // 2]
-        left = [key for segment in small for key, seal in zip(segment.keys, segment.seals, strict=True)
-                if key not in survey.singles and places[key].seal == seal]  # fmt: skip
+        left = [
+            key
+            for segment in small
+            for key, seal in zip(segment.keys, segment.seals, strict=True)
+            if key not in survey.singles and places[key].seal == seal
+        ]
         wanted = sorted({*keys, *left})
         for start in range(0, len(wanted), CELLS):
             batch = wanted[start : start + CELLS]
@@ -145,9 +149,14 @@ def _pack(store: Store, survey: Survey, folder: str, keys: Iterable[str]) -> Non
             continue
         files[key] = record.rows
         cell = Cell(
-            key=key, seal=record.seal, started=record.started, record=content, rows=rows,
-            arrays=record.arrays.file if record.arrays else "", arrays_size=record.arrays.size if record.arrays else 0,
-        )  # fmt: skip
+            key=key,
+            seal=record.seal,
+            started=record.started,
+            record=content,
+            rows=rows,
+            arrays=record.arrays.file if record.arrays else "",
+            arrays_size=record.arrays.size if record.arrays else 0,
+        )
         cells.setdefault(rows.schema if rows is not None else None, []).append(cell)
     groups = [sorted(group, key=lambda cell: cell.key) for group in cells.values()]
     for _ in range(TRIES):  # without locks, others may replace a segment as soon as it is there

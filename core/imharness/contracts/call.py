@@ -36,9 +36,14 @@ class Call:
     """
 
     def __init__(
-        self, *, returns: ValueKind, by_row: bool = False, own_gradients: bool = False, direct: bool = False,
+        self,
+        *,
+        returns: ValueKind,
+        by_row: bool = False,
+        own_gradients: bool = False,
+        direct: bool = False,
         **arguments: ValueKind,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.arguments, self.returns = arguments, returns
         self.by_row, self.own_gradients, self.direct = by_row, own_gradients, direct
 

@@ -94,9 +94,13 @@ class Component(BaseModel):
     def ref(self) -> ComponentRef:
         """Return this component as pure data, from which `Registry.revive` restores it."""
         return ComponentRef(
-            kind=self.kind, id=self.info.id, version=self.info.version, label=self.label,
-            parameters=self.model_dump(mode="json"), content=self.content(),
-        )  # fmt: skip
+            kind=self.kind,
+            id=self.info.id,
+            version=self.info.version,
+            label=self.label,
+            parameters=self.model_dump(mode="json"),
+            content=self.content(),
+        )
 
     def variants(self) -> list[Self]:
         """Return what ``method[*]`` means: this component at each value of its parameter study, or only itself."""

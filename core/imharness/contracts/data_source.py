@@ -59,11 +59,17 @@ class DataSource(BaseModel):
         """Return the files that have an address, as assets in the folder of downloads."""
         return [
             Asset(
-                name=self.name, file=f"downloads/{self.name}/{archive.file}", sha256=archive.sha256, size=archive.size,
-                licence=self.licence, source=self.page, address=archive.address,
+                name=self.name,
+                file=f"downloads/{self.name}/{archive.file}",
+                sha256=archive.sha256,
+                size=archive.size,
+                licence=self.licence,
+                source=self.page,
+                address=archive.address,
             )
-            for archive in self.archives if archive.address
-        ]  # fmt: skip
+            for archive in self.archives
+            if archive.address
+        ]
 
     def by_hand(self) -> str:
         """Return how a person gets the files: one sentence that ends in the command."""

@@ -21,9 +21,14 @@ class FittedAttack(BaseAttack):
 
     call = AttackCall(images=IMAGES, target=TARGET, rng=STREAMS, returns=SAME_IMAGES, own_gradients=True)
     fit_call: ClassVar[Call] = Call(
-        images=IMAGES, target=TARGET, rng=GENERATOR, progress=PROGRESS, returns=TENSORS,
-        own_gradients=True, direct=True,
-    )  # fmt: skip
+        images=IMAGES,
+        target=TARGET,
+        rng=GENERATOR,
+        progress=PROGRESS,
+        returns=TENSORS,
+        own_gradients=True,
+        direct=True,
+    )
     declares = ("fit_fields",)
     fit_fields: ClassVar[tuple[str, ...]] = ()
     """The fields that training depends on; attacks with equal values in them share one training."""

@@ -49,9 +49,12 @@ class ImageSet:
         """Return the images at the given positions, in the given order."""
         columns = {name: values[list(places)] for name, values in self.columns.items()}
         return ImageSet(
-            tuple(self.names[p] for p in places), tuple(self.shapes[p] for p in places),
-            lambda own: self.load([places[p] for p in own]), columns, self.proxy,
-        )  # fmt: skip
+            tuple(self.names[p] for p in places),
+            tuple(self.shapes[p] for p in places),
+            lambda own: self.load([places[p] for p in own]),
+            columns,
+            self.proxy,
+        )
 
     def batches(self, size: int) -> Iterator[list[int]]:
         """Yield lists of at most `size` successive positions whose images have one shape."""

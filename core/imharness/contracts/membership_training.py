@@ -80,13 +80,23 @@ class MembershipTraining(Component, Builds[TrainPrivately]):
     kind: ClassVar[str] = "defense"
     info: ClassVar[MembershipDefenseInfo]
     call = Call(
-        network=NETWORK, data=Only("TrainingData"), plan=Only("TrainingPlan"), rng=GENERATOR, progress=PROGRESS,
-        returns=TRAINED_NETWORK, own_gradients=True,
-    )  # fmt: skip
+        network=NETWORK,
+        data=Only("TrainingData"),
+        plan=Only("TrainingPlan"),
+        rng=GENERATOR,
+        progress=PROGRESS,
+        returns=TRAINED_NETWORK,
+        own_gradients=True,
+    )
     build_together_call: ClassVar[Call] = TogetherCall(
-        networks=Only("Sequence[torch.nn.Module]"), data=Only("Sequence[TrainingData]"), plan=Only("TrainingPlan"),
-        rngs=Only("Sequence[torch.Generator]"), progress=PROGRESS, returns=TRAINED_NETWORK, own_gradients=True,
-    )  # fmt: skip
+        networks=Only("Sequence[torch.nn.Module]"),
+        data=Only("Sequence[TrainingData]"),
+        plan=Only("TrainingPlan"),
+        rngs=Only("Sequence[torch.Generator]"),
+        progress=PROGRESS,
+        returns=TRAINED_NETWORK,
+        own_gradients=True,
+    )
 
     def promises(self, plan: TrainingPlan, rows: int) -> tuple[float, float] | None:
         """Return (epsilon, delta) of the differential privacy of training on `rows` members; None means no promise."""

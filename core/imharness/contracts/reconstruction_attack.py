@@ -27,9 +27,14 @@ class ReconstructionAttack(Component, Builds[Reconstruct]):
 
     kind: ClassVar[str] = "attack"
     call = Call(
-        gradients=NamedTensors("Gradients"), model=NETWORK, shape=SIZE, rng=STREAMS, progress=PROGRESS,
-        returns=ImageBatch(like="shape"), own_gradients=True,
-    )  # fmt: skip
+        gradients=NamedTensors("Gradients"),
+        model=NETWORK,
+        shape=SIZE,
+        rng=STREAMS,
+        progress=PROGRESS,
+        returns=ImageBatch(like="shape"),
+        own_gradients=True,
+    )
 
     def batches(self, images: int) -> list[list[int]]:
         """Return the positions of the images that share each gradient; by default each image has its own gradient."""

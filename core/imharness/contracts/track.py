@@ -57,10 +57,15 @@ class Planner(Protocol):
         """Return a planner that gives these components and options to every task, before the task's own."""
 
     def task(
-        self, step: Step | str, components: Mapping[str, Component] | None = None, /, *,
-        options: Mapping[str, Option] | None = None, measures: Mapping[str, Mapping[str, Component]] | None = None,
+        self,
+        step: Step | str,
+        components: Mapping[str, Component] | None = None,
+        /,
+        *,
+        options: Mapping[str, Option] | None = None,
+        measures: Mapping[str, Mapping[str, Component]] | None = None,
         needs: Mapping[str, Planned] | None = None,
-    ) -> Planned:  # fmt: skip
+    ) -> Planned:
         """Add a task to the graph. The same task is added only once, however often it is asked for.
 
         `step` is one of the track's steps, or its name. `components` (role -> component) say which cell this is.
@@ -122,9 +127,17 @@ class StepContext(Protocol):
         """Return a generator of this task alone, or, if `shared`, one that is the same in every task of the run."""
 
     def target(
-        self, metric: str, names: Sequence[str], *, attack: str, defense: str | None = None, samples: int = 1,
-        counted: bool = True, reference: Images | None = None, stand_in: str | None = None,
-    ) -> Target:  # fmt: skip
+        self,
+        metric: str,
+        names: Sequence[str],
+        *,
+        attack: str,
+        defense: str | None = None,
+        samples: int = 1,
+        counted: bool = True,
+        reference: Images | None = None,
+        stand_in: str | None = None,
+    ) -> Target:
         """Return the target of an attack: the metric, behind the defense if the attack is adaptive.
 
         With a `reference` for each image, the attack raises the distance from it that a full-reference metric measures.
@@ -213,9 +226,15 @@ class Query(Protocol):
         """Run DuckDB SQL and return columns by name; NULL becomes NaN in numbers and None in text."""
 
     def blocks(
-        self, sql: str, *, entry: str, by: Sequence[str] = (), unit: str = "name",
-        measures: Sequence[str] = ("score",), about: Sequence[str] = (),
-    ) -> Blocks:  # fmt: skip
+        self,
+        sql: str,
+        *,
+        entry: str,
+        by: Sequence[str] = (),
+        unit: str = "name",
+        measures: Sequence[str] = ("score",),
+        about: Sequence[str] = (),
+    ) -> Blocks:
         """Return the rows of a SELECT as arrays ``(entries, units)``, one for each condition and measure.
 
         All other arguments name columns of the SELECT. `entry` is what is ranked, `by` what tells conditions apart,

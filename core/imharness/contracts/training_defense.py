@@ -24,9 +24,12 @@ class TrainingDefense(MetricDefense, Builds[Tune]):
     """
 
     call = Call(
-        metric=Only("TrainableMetric"), plan=Only("TuningPlan"), context=TRAINING_CONTEXT, returns=TRAINED,
+        metric=Only("TrainableMetric"),
+        plan=Only("TuningPlan"),
+        context=TRAINING_CONTEXT,
+        returns=TRAINED,
         own_gradients=True,
-    )  # fmt: skip
+    )
 
     def requires(self) -> Mapping[str, tuple[str, str]]:
         """Return role -> (kind, name) of the components that training reads."""

@@ -104,9 +104,15 @@ class Rows(ValueKind):
     rows = True
 
     def __init__(
-        self, *, like: str = "", dimensions: int = 1, unit: bool = False, gaps: bool = False,
-        draw: Callable[[int, int], torch.Tensor] | None = None, annotation: str = "torch.Tensor",
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        like: str = "",
+        dimensions: int = 1,
+        unit: bool = False,
+        gaps: bool = False,
+        draw: Callable[[int, int], torch.Tensor] | None = None,
+        annotation: str = "torch.Tensor",
+    ) -> None:
         self.annotation, self.draw = annotation, draw
         self.like, self.dimensions, self.unit, self.gaps = like, dimensions, unit, gaps
 

@@ -110,20 +110,25 @@ def _facts(sheet: Sheet) -> dict[str, Any]:
     texts = dict(sheet.notes)
     rows = [
         {
-            sheet.entry: line.label, "facets": dict(row.facets), "winner": line.won,
+            sheet.entry: line.label,
+            "facets": dict(row.facets),
+            "winner": line.won,
             "notes": [texts[letter] for letter in line.notes],
-            "values": {
-                column.key: _value(cell) for column, cell in zip(sheet.columns, line.cells, strict=True)
-            },
+            "values": {column.key: _value(cell) for column, cell in zip(sheet.columns, line.cells, strict=True)},
         }
         for line, row in zip(sheet.lines, sheet.table.rows, strict=True)
-    ]  # fmt: skip
+    ]
     return {
-        "schema_version": SCHEMA, "track": sheet.track, "table": sheet.id, "title": sheet.title,
-        "caption": sheet.caption, "entry": sheet.entry,
-        "columns": [column.model_dump(mode="json") for column in sheet.columns], "rows": rows,
+        "schema_version": SCHEMA,
+        "track": sheet.track,
+        "table": sheet.id,
+        "title": sheet.title,
+        "caption": sheet.caption,
+        "entry": sheet.entry,
+        "columns": [column.model_dump(mode="json") for column in sheet.columns],
+        "rows": rows,
         "remarks": list(sheet.remarks),
-    }  # fmt: skip
+    }
 
 
 def _value(cell: Cell) -> dict[str, Any]:

@@ -110,25 +110,40 @@ def rankings_of(boards: Sequence[Board]) -> File:
 def numbers_of(boards: Sequence[Board]) -> File:
     """Return the file of numbers, with a row for every number of every table."""
     fields = {
-        "track": (pa.string(), "Track."), "table": (pa.string(), "Table."),
+        "track": (pa.string(), "Track."),
+        "table": (pa.string(), "Table."),
         "title": (pa.string(), "Title of the table."),
-        "entry": (pa.string(), "Entry of the row."), "facets": (pa.string(), "Facets of the row, as JSON."),
-        "column": (pa.string(), "Key of the column."), "label": (pa.string(), "Label of the column."),
-        "description": (pa.string(), "What the column is."), "better": (pa.string(), "higher, lower, or empty."),
+        "entry": (pa.string(), "Entry of the row."),
+        "facets": (pa.string(), "Facets of the row, as JSON."),
+        "column": (pa.string(), "Key of the column."),
+        "label": (pa.string(), "Label of the column."),
+        "description": (pa.string(), "What the column is."),
+        "better": (pa.string(), "higher, lower, or empty."),
         "value": (pa.float64(), "The number; null if there is none."),
-        "low": (pa.float64(), "The low end of its 95% interval."), "high": (pa.float64(), "The high end of it."),
-        "n": (pa.int64(), "Number of units behind it."), "clusters": (pa.int64(), "Number of sources of these units."),
+        "low": (pa.float64(), "The low end of its 95% interval."),
+        "high": (pa.float64(), "The high end of it."),
+        "n": (pa.int64(), "Number of units behind it."),
+        "clusters": (pa.int64(), "Number of sources of these units."),
         "missing": (pa.string(), "Why there is no number."),
-    }  # fmt: skip
+    }
     rows = [
         {
-            "track": board.track, "table": table.id, "title": table.title, "entry": row.label, "column": column.key,
-            "label": column.label, "description": column.description, "better": column.better,
+            "track": board.track,
+            "table": table.id,
+            "title": table.title,
+            "entry": row.label,
+            "column": column.key,
+            "label": column.label,
+            "description": column.description,
+            "better": column.better,
             "facets": json.dumps(dict(row.facets), ensure_ascii=False),
             **(row.values.get(column.key) or Value(missing="not measured")).model_dump(),
         }
-        for board in boards for table in board.tables for row in table.rows for column in table.columns
-    ]  # fmt: skip
+        for board in boards
+        for table in board.tables
+        for row in table.rows
+        for column in table.columns
+    ]
     return File("numbers", "a number of a table", fields, rows)
 
 
@@ -148,7 +163,7 @@ def entries_of(boards: Sequence[Board]) -> File:
 
 def croissant(
     boards: Sequence[Board], files: Sequence[File], contents: Mapping[str, bytes], repository: str, release: str
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return the metadata as JSON-LD in the format Croissant 1.0."""
     home, cited = f"https://huggingface.co/datasets/{repository}", re.sub(r"[^A-Za-z0-9]+", "-", repository)
     return {
@@ -165,19 +180,28 @@ def croissant(
         "citeAs": f"@misc{{{cited}, title={{{TITLE}}}, url={{{home}}}, note={{{release}}}}}",
         "distribution": [
             {
-                "@type": "cr:FileObject", "@id": file.path, "name": file.path,
-                "contentUrl": f"{home}/resolve/{release}/{file.path}", "contentSize": f"{len(contents[file.path])} B",
-                "encodingFormat": "application/x-parquet", "sha256": sha256_of(contents[file.path]),
+                "@type": "cr:FileObject",
+                "@id": file.path,
+                "name": file.path,
+                "contentUrl": f"{home}/resolve/{release}/{file.path}",
+                "contentSize": f"{len(contents[file.path])} B",
+                "encodingFormat": "application/x-parquet",
+                "sha256": sha256_of(contents[file.path]),
             }
             for file in files
         ],
         "recordSet": [
             {
-                "@type": "cr:RecordSet", "@id": file.name, "name": file.name,
+                "@type": "cr:RecordSet",
+                "@id": file.name,
+                "name": file.name,
                 "description": f"Each row is {file.about}.",
                 "field": [
                     {
-                        "@type": "cr:Field", "@id": f"{file.name}/{name}", "name": name, "description": about,
+                        "@type": "cr:Field",
+                        "@id": f"{file.name}/{name}",
+                        "name": name,
+                        "description": about,
                         "dataType": _TYPES[kind],
                         "source": {"fileObject": {"@id": file.path}, "extract": {"column": name}},
                     }
@@ -186,7 +210,7 @@ def croissant(
             }
             for file in files
         ],
-    }  # fmt: skip
+    }
 
 
 def _version(release: str) -> dict[str, str]:
@@ -205,20 +229,37 @@ def card(boards: Sequence[Board], files: Sequence[File], repository: str, releas
         line
         for position, file in enumerate(files)
         for line in (
-            f"- config_name: {file.name}", *(["  default: true"] if position == 0 else []),
-            "  data_files:", "  - split: train", f"    path: {file.path}",
+            f"- config_name: {file.name}",
+            *(["  default: true"] if position == 0 else []),
+            "  data_files:",
+            "  - split: train",
+            f"    path: {file.path}",
         )
-    ]  # fmt: skip
+    ]
     header = [
-        "---", f"license: {LICENCE}", f"pretty_name: {json.dumps(TITLE)}", "language:", "- en", "tags:", "- benchmark",
-        "- leaderboard", "- robustness", "- privacy", "- image-quality-assessment", "size_categories:", f"- {size}",
-        "configs:", *configs, "---",
-    ]  # fmt: skip
+        "---",
+        f"license: {LICENCE}",
+        f"pretty_name: {json.dumps(TITLE)}",
+        "language:",
+        "- en",
+        "tags:",
+        "- benchmark",
+        "- leaderboard",
+        "- robustness",
+        "- privacy",
+        "- image-quality-assessment",
+        "size_categories:",
+        f"- {size}",
+        "configs:",
+        *configs,
+        "---",
+    ]
     esc = markdown_text
     won = [
         f"- **{esc(board.title)}** ({esc(board.track)}): {esc(ranking.claim)}"
-        for board in boards for ranking in board.rankings[:1]
-    ]  # fmt: skip
+        for board in boards
+        for ranking in board.rankings[:1]
+    ]
     made = [
         f"- {esc(board.track)}: `{_code(board.command)}`, profile {esc(board.profile)}, seed {board.seed}, "
         f"{board.cells_done:,} cells, {board.cells_failed:,} failed, {board.cells_missing:,} parts missing, "
@@ -229,17 +270,48 @@ def card(boards: Sequence[Board], files: Sequence[File], repository: str, releas
         line
         for file in files
         for line in (
-            "", f"### {file.name}", "", f"Each row is {file.about}.", "", "| column | what it is |", "| :--- | :--- |",
+            "",
+            f"### {file.name}",
+            "",
+            f"Each row is {file.about}.",
+            "",
+            "| column | what it is |",
+            "| :--- | :--- |",
             *(f"| {esc(name)} | {esc(about)} |" for name, (_, about) in file.fields.items()),
         )
-    ]  # fmt: skip
+    ]
     load = f'load_dataset("{repository}", "rankings", split="train", revision="{release}")'
-    return "\n".join([
-        *header, "", f"# {TITLE}", "", f"{ABOUT} This is release {esc(release)}.", "", "## What the boards say", "",
-        *won, "", "## Load it", "", "```python", "from datasets import load_dataset", "", load, "```", "", "## Files",
-        *fields, "", "## How the numbers were made", "", *made, "",
-        "`croissant.json` says the same for programs, with the sha256 of each file.", "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            *header,
+            "",
+            f"# {TITLE}",
+            "",
+            f"{ABOUT} This is release {esc(release)}.",
+            "",
+            "## What the boards say",
+            "",
+            *won,
+            "",
+            "## Load it",
+            "",
+            "```python",
+            "from datasets import load_dataset",
+            "",
+            load,
+            "```",
+            "",
+            "## Files",
+            *fields,
+            "",
+            "## How the numbers were made",
+            "",
+            *made,
+            "",
+            "`croissant.json` says the same for programs, with the sha256 of each file.",
+            "",
+        ]
+    )
 
 
 def _code(text: str) -> str:

@@ -111,9 +111,11 @@ def _numbered(sheets: Sequence[Sheet], page: Page, size: float) -> list[Part]:
         }
         of = f" Part {number + 1} of {len(sheets)}." if len(sheets) > 1 else ""
         kept = replace(
-            own, caption=own.caption + of, notes=tuple(note for note in own.notes if note[0] in letters),
+            own,
+            caption=own.caption + of,
+            notes=tuple(note for note in own.notes if note[0] in letters),
             remarks=own.remarks if number == len(sheets) - 1 else (),
-        )  # fmt: skip
+        )
         found.append(Part(kept, size, f"-{number + 1}" if number else "", _names(sheets[0], page)))
     return found
 

@@ -1,8 +1,8 @@
 """Marks numbers of a table, by one rule for papers, spreadsheets, programs and the site.
 
-A number is ``best`` if no entry that can win has a better one in its column, and ``tied`` if it is not the best but the
-column's test cannot tell it from the best. Controls and incomplete entries are never the best. Nothing is marked while
-cells are waiting, or in columns with fewer independent units than a test needs.
+A number is ``best`` where no entry that can win has a better one in its column, and ``tied`` where it is not the best
+and the intervals behind the column do not tell it from the best. Controls and incomplete entries are never the best.
+Nothing is marked while cells are waiting, and in columns of fewer independent units than an interval needs.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Marks:
         here = ", ".join(counts or dict.fromkeys(text for _, text in self._most.values()))
         every = len(left) == sum(bool(own.better) for own in columns)
         what = "Nothing" if every else f"No number of {'; '.join(own.label for own in left)}"
-        return f"{what} is marked: {here}, but a test needs at least {FEWEST}."
+        return f"{what} is marked: {here}, and an interval needs at least {FEWEST}."
 
     @cached_property
     def _most(self) -> dict[str, tuple[int, str]]:

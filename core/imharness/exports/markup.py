@@ -72,15 +72,32 @@ def _latex_part(part: Part) -> str:
     alignment = "l" * len(_text_heads(sheet)) + "r" * len(sheet.columns)
     notes = [rf"\textsuperscript{{{letter}}} {esc(text)}" for letter, text in sheet.notes]
     notes += [esc(text) for text in sheet.remarks]
-    below = [r"\par\smallskip", r"\begin{minipage}{\linewidth}", r"\footnotesize\raggedright",
-             "\\par\n".join(notes), r"\end{minipage}"]  # fmt: skip
-    return "\n".join([
-        r"\begin{table}", r"\centering", rf"\caption{{{esc(sheet.caption)}}}",
-        rf"\label{{tab:{_key(sheet)}{part.key}}}", *([_LATEX_SIZES[part.size]] if part.size in _LATEX_SIZES else []),
-        r"\setlength{\tabcolsep}{3pt}", rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}", r"\toprule",
-        " & ".join(heads) + r" \\", r"\midrule", *(_latex_row(line, part) + r" \\" for line in sheet.lines),
-        r"\bottomrule", r"\end{tabular}", *(below if notes else []), r"\end{table}",
-    ])  # fmt: skip
+    below = [
+        r"\par\smallskip",
+        r"\begin{minipage}{\linewidth}",
+        r"\footnotesize\raggedright",
+        "\\par\n".join(notes),
+        r"\end{minipage}",
+    ]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{esc(sheet.caption)}}}",
+            rf"\label{{tab:{_key(sheet)}{part.key}}}",
+            *([_LATEX_SIZES[part.size]] if part.size in _LATEX_SIZES else []),
+            r"\setlength{\tabcolsep}{3pt}",
+            rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}",
+            r"\toprule",
+            " & ".join(heads) + r" \\",
+            r"\midrule",
+            *(_latex_row(line, part) + r" \\" for line in sheet.lines),
+            r"\bottomrule",
+            r"\end{tabular}",
+            *(below if notes else []),
+            r"\end{table}",
+        ]
+    )
 
 
 def _latex_lines(lines: Sequence[str], side: str) -> str:
@@ -132,17 +149,29 @@ def _typst_part(part: Part) -> str:
     alignment = ["left"] * len(_text_heads(sheet)) + ["right"] * len(sheet.columns)
     notes = [f'super({esc(letter)}) + " " + {esc(text)}' for letter, text in sheet.notes]
     notes += [esc(text) for text in sheet.remarks]
-    return "\n".join([
-        "#figure(", "  kind: table,", f"  caption: text({esc(sheet.caption)}),", "  {",
-        f"    set text(size: {part.size:g}pt)", "    table(", f"      columns: {len(heads)},",
-        f"      align: ({', '.join(alignment)},),",
-        "      stroke: none,", "      inset: (x: 2pt, y: 2.5pt),",
-        "      table.hline(),", f"      table.header({', '.join(f'strong({head})' for head in heads)}),",
-        "      table.hline(stroke: 0.5pt),",
-        *(f"      {_typst_row(line, part)}," for line in sheet.lines), "      table.hline(),", "    )",
-        *(f"    block(width: 100%, align(left, text(size: 8pt, {note})))" for note in notes),
-        "  },", f") <tab:{_key(sheet)}{part.key}>",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "#figure(",
+            "  kind: table,",
+            f"  caption: text({esc(sheet.caption)}),",
+            "  {",
+            f"    set text(size: {part.size:g}pt)",
+            "    table(",
+            f"      columns: {len(heads)},",
+            f"      align: ({', '.join(alignment)},),",
+            "      stroke: none,",
+            "      inset: (x: 2pt, y: 2.5pt),",
+            "      table.hline(),",
+            f"      table.header({', '.join(f'strong({head})' for head in heads)}),",
+            "      table.hline(stroke: 0.5pt),",
+            *(f"      {_typst_row(line, part)}," for line in sheet.lines),
+            "      table.hline(),",
+            "    )",
+            *(f"    block(width: 100%, align(left, text(size: 8pt, {note})))" for note in notes),
+            "  },",
+            f") <tab:{_key(sheet)}{part.key}>",
+        ]
+    )
 
 
 def _typst_lines(lines: Sequence[str]) -> str:

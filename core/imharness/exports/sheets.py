@@ -40,7 +40,7 @@ class Cell:
 
     @property
     def tied(self) -> bool:
-        """Whether it is marked as not significantly worse than the best."""
+        """Whether it is marked as not told from the best."""
         return self.mark == "tied"
 
 
@@ -120,11 +120,18 @@ def sheet_of(table: Table, board: Board | None = None, *, columns: Sequence[str]
     few = marks.few(specs)
     own_caption = f"{table.title.rstrip('.')}. {table.caption}".strip()
     return Sheet(
-        id=table.id, track=board.track if board else "", title=table.title, caption=caption or own_caption,
-        entry=table.entry, facets=writer.facets, columns=specs, lines=lines,
+        id=table.id,
+        track=board.track if board else "",
+        title=table.title,
+        caption=caption or own_caption,
+        entry=table.entry,
+        facets=writer.facets,
+        columns=specs,
+        lines=lines,
         notes=tuple((letter, text) for text, letter in writer.letters.items()),
-        remarks=(*_remarks(table, board, specs, lines), *([few] if few else [])), table=table,
-    )  # fmt: skip
+        remarks=(*_remarks(table, board, specs, lines), *([few] if few else [])),
+        table=table,
+    )
 
 
 def _wanted(table: Table, names: Sequence[str]) -> tuple[ColumnSpec, ...]:
@@ -193,9 +200,7 @@ def number_text(value: float, column: ColumnSpec) -> str:
     return text.lstrip("-") if text.startswith("-") and not text.strip("-0.") else text
 
 
-def _remarks(
-    table: Table, board: Board | None, columns: Sequence[ColumnSpec], lines: Sequence[Line]
-) -> Iterable[str]:  # fmt: skip
+def _remarks(table: Table, board: Board | None, columns: Sequence[ColumnSpec], lines: Sequence[Line]) -> Iterable[str]:
     cells = [cell for line in lines for cell in line.cells]
     legend = []
     if any(column.better for column in columns):
@@ -205,7 +210,7 @@ def _remarks(
         apart = ", apart from controls and incomplete entries" if ranked_here else ""
         legend.append(f"Bold: the best number of a column{apart}.")
     if any(cell.tied for cell in cells):
-        legend.append("*: not significantly worse than the best.")
+        legend.append("*: not told from the best.")
     if any(cell.low for cell in cells):
         legend.append("Brackets: 95% intervals.")
     yield from [" ".join(legend)] if legend else []

@@ -108,9 +108,12 @@ def audit(target: Any, shadow: Any = None, *, evaluators: Sequence[str | Compone
     say_who_drew()
     findings = sorted(answer.found.findings, key=lambda finding: -finding.accuracy.value)
     return Audit(
-        "Membership audit", [_table(findings, answer)], {"audit": lambda: _columns_of(findings)},
-        found=answer.found, measured=answer.measured,
-    )  # fmt: skip
+        "Membership audit",
+        [_table(findings, answer)],
+        {"audit": lambda: _columns_of(findings)},
+        found=answer.found,
+        measured=answer.measured,
+    )
 
 
 def _of_shadow(frame: Any) -> npt.NDArray[np.bool_]:
@@ -250,6 +253,11 @@ def _table(findings: Sequence[Finding], answer: AuditAnswer) -> Table:
         for name, (label, unit, told) in MEASURES.items()
     ]
     return Table(
-        id="audit", title="What an adversary finds out", caption=answer.measured, entry="evaluator",
-        columns=tuple(columns), rows=tuple(rows), ranked_by="accuracy",
-    )  # fmt: skip
+        id="audit",
+        title="What an adversary finds out",
+        caption=answer.measured,
+        entry="evaluator",
+        columns=tuple(columns),
+        rows=tuple(rows),
+        ranked_by="accuracy",
+    )

@@ -110,17 +110,30 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
     tails = [own.tail for own, _ in (one, other) if own.tail is not None]
     entries = max(len(own.entries) - len(own.incomplete) for own, _ in (one, other))
     found = head_to_head.head_to_head(
-        gains, where[2], weights_of(joined, where), tail=min(tails, default=1 - LEVEL),
-        reach=max(one[0].reach, other[0].reach), tests=max(entries * (entries - 1), 2),
-    )  # fmt: skip
+        gains,
+        where[2],
+        weights_of(joined, where),
+        tail=min(tails, default=1 - LEVEL),
+        reach=max(one[0].reach, other[0].reach),
+        tests=max(entries * (entries - 1), 2),
+    )
     sign, starts = 1 if joined.better == "higher" else -1, joined.starts()
     means = [sign * (block[0] - block[1]) for block in np.split(numbers, starts[1:-1], axis=1)]
     means = [known.mean() for own in means if len(known := own[np.isfinite(own)])]
     return HeadToHead(
-        found.difference, found.better, found.worse, found.tests, found.effect, first=first, second=second,
-        measure=joined.measure, unit=joined.unit or "unit", ahead=sum(mean > 0 for mean in means), met=len(means),
+        found.difference,
+        found.better,
+        found.worse,
+        found.tests,
+        found.effect,
+        first=first,
+        second=second,
+        measure=joined.measure,
+        unit=joined.unit or "unit",
+        ahead=sum(mean > 0 for mean in means),
+        met=len(means),
         source=joined.cluster_unit or "source",
-    )  # fmt: skip
+    )
 
 
 def _paired(of: Result | ResultRow, argument: str, on: str | None) -> Paired:
@@ -160,11 +173,15 @@ def _joined(*sides: tuple[Paired, str]) -> Paired:
         clusters.append(tuple(np.concatenate([own for _, own, _ in parts])[first].tolist()))
         rows.append(block)
     comparison = sides[0][0][0]
-    joined = comparison.model_copy(update={
-        "entries": tuple(label for _, label in sides), "incomplete": (), "unit_sets": tuple(units),
-        "conditions": tuple(Condition(facets=dict(key), units=i) for i, key in enumerate(keys)),
-        "clusters": tuple(clusters) if comparison.clusters else (),
-    })  # fmt: skip
+    joined = comparison.model_copy(
+        update={
+            "entries": tuple(label for _, label in sides),
+            "incomplete": (),
+            "unit_sets": tuple(units),
+            "conditions": tuple(Condition(facets=dict(key), units=i) for i, key in enumerate(keys)),
+            "clusters": tuple(clusters) if comparison.clusters else (),
+        }
+    )
     return joined, np.concatenate(rows, axis=1).astype(np.float32)
 
 

@@ -30,10 +30,21 @@ from typing import Any
 import numpy as np
 import torch
 
-IGNORED = frozenset({
-    "__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__abstractmethods__", "_abc_impl",
-    "__firstlineno__", "__static_attributes__", "__qualname__", "__parameters__",
-})  # fmt: skip
+IGNORED = frozenset(
+    {
+        "__dict__",
+        "__weakref__",
+        "__doc__",
+        "__module__",
+        "__annotations__",
+        "__abstractmethods__",
+        "_abc_impl",
+        "__firstlineno__",
+        "__static_attributes__",
+        "__qualname__",
+        "__parameters__",
+    }
+)
 """Attributes of a class that do not affect what it does."""
 DEEPEST = 200
 
@@ -234,8 +245,12 @@ def _tensor(value: torch.Tensor) -> list[bytes]:
     if value.layout != torch.strided or value.is_quantized or value.device.type == "meta":
         raise Undigestible("it has a sparse, quantised or empty tensor")
     plain = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    return [b"tensor", str(plain.dtype).encode(), repr(tuple(plain.shape)).encode(),
-            plain.as_strided((plain.numel(),), (1,)).view(torch.uint8).numpy().tobytes()]  # fmt: skip
+    return [
+        b"tensor",
+        str(plain.dtype).encode(),
+        repr(tuple(plain.shape)).encode(),
+        plain.as_strided((plain.numel(),), (1,)).view(torch.uint8).numpy().tobytes(),
+    ]
 
 
 def _array(value: np.ndarray[Any, Any]) -> list[bytes]:
@@ -270,10 +285,11 @@ def _bare(code: CodeType) -> set[str]:
     """Return the names that code uses other than to read an attribute of what they name."""
     steps = _steps(code)
     return {
-        str(one.argval) for one, after in zip(steps, [*steps[1:], None], strict=True)
+        str(one.argval)
+        for one, after in zip(steps, [*steps[1:], None], strict=True)
         if one.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF")
         and not (after is not None and after.opname in ("LOAD_ATTR", "LOAD_METHOD"))
-    }  # fmt: skip
+    }
 
 
 def _imports(code: CodeType, names: Mapping[str, Any]) -> set[str]:

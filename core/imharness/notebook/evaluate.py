@@ -48,10 +48,16 @@ _uncached = 0
 
 
 def evaluate(
-    *objects: Own | str, track: str = "iqa", against: Sequence[str] | None = None, dataset: Any = None,
-    limit: int | None = 32, seed: int = 0, device: str = "auto", store: str | os.PathLike[str] | None = None,
+    *objects: Own | str,
+    track: str = "iqa",
+    against: Sequence[str] | None = None,
+    dataset: Any = None,
+    limit: int | None = 32,
+    seed: int = 0,
+    device: str = "auto",
+    store: str | os.PathLike[str] | None = None,
     progress: bool = True,
-) -> Result:  # fmt: skip
+) -> Result:
     """Evaluate your own objects, and entries by name, and rank them together with the usual entries.
 
     By default this takes less than a minute on one core, with data and weights that ship (profile "quick"). iqa: eight
@@ -106,9 +112,16 @@ def evaluate(
     part = _selected(profile.tracks[id], registry, kinds, against, data)
     places, name = _store(store), uuid.uuid4().hex
     session = Session(
-        places, profile.model_copy(update={"tracks": {id: part}}), registry, seed, limit, COMMAND, devices=[device],
-        workers=0, prepare=[(f"{__name__}:{own_components.__name__}", {"evaluation": name})],
-    )  # fmt: skip
+        places,
+        profile.model_copy(update={"tracks": {id: part}}),
+        registry,
+        seed,
+        limit,
+        COMMAND,
+        devices=[device],
+        workers=0,
+        prepare=[(f"{__name__}:{own_components.__name__}", {"evaluation": name})],
+    )
     (graph,) = session.plan()
     graph.run_configuration = digest([graph.run_configuration, sorted(graph.tasks)])[:16]
     _used(graph, [entry.component for entry, _ in own], id)
@@ -238,9 +251,12 @@ def _means(registry: Registry, kind: str, name: str, argument: str) -> bool:
 
 
 def _selected(
-    part: TrackProfile, registry: Registry, kinds: Mapping[str, Sequence[str]], against: Sequence[str] | None,
+    part: TrackProfile,
+    registry: Registry,
+    kinds: Mapping[str, Sequence[str]],
+    against: Sequence[str] | None,
     data: str | None,
-) -> TrackProfile:  # fmt: skip
+) -> TrackProfile:
     """Return what takes part: the objects, their rivals, and the profile's choice of every other kind."""
     select = {kind: list(names) for kind, names in part.select.items()}
     rivals = _kinds(registry, against or (), "against", part)

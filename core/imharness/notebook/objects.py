@@ -41,10 +41,15 @@ class Own:
 
 
 def metric(
-    obj: Function, *, bounds: tuple[float, float] | None = None,
+    obj: Function,
+    *,
+    bounds: tuple[float, float] | None = None,
     higher_means: Literal["better_quality", "worse_quality", "more_leakage", "less_leakage"],
-    reference: bool = False, differentiable: bool = True, name: str | None = None, cache_key: str | None = None,
-) -> Own:  # fmt: skip
+    reference: bool = False,
+    differentiable: bool = True,
+    name: str | None = None,
+    cache_key: str | None = None,
+) -> Own:
     """Return a metric of images that can be evaluated.
 
     Args:
@@ -91,10 +96,15 @@ def defense(
 
 
 def attack(
-    fn: Function, *, access: Literal["white_box", "black_box"],
-    norm: Literal["linf", "l2", "l0", "unrestricted"], radius: float | None = None,
-    queries: int | None = None, name: str | None = None, cache_key: str | None = None,
-) -> Own:  # fmt: skip
+    fn: Function,
+    *,
+    access: Literal["white_box", "black_box"],
+    norm: Literal["linf", "l2", "l0", "unrestricted"],
+    radius: float | None = None,
+    queries: int | None = None,
+    name: str | None = None,
+    cache_key: str | None = None,
+) -> Own:
     """Return an attack that can be evaluated.
 
     Args:

@@ -45,9 +45,15 @@ class Reconstruction(Result):
 
 @fresh_numerics()
 def reconstruct(
-    gradients: Any, model: torch.nn.Module, shape: tuple[int, int, int], *, attack: str | Component | Own = "invgrad",
-    originals: Any = None, metrics: Sequence[str | Component | Own] = (), seed: int = 0,
-) -> Reconstruction:  # fmt: skip
+    gradients: Any,
+    model: torch.nn.Module,
+    shape: tuple[int, int, int],
+    *,
+    attack: str | Component | Own = "invgrad",
+    originals: Any = None,
+    metrics: Sequence[str | Component | Own] = (),
+    seed: int = 0,
+) -> Reconstruction:
     """Rebuild private images from shared gradients, as the track ``harness/reconstruction`` does.
 
     Args:
@@ -97,9 +103,7 @@ def reconstruct(
     streams = ImageRng([derive_seed(seed, "attack", str(i)) for i in range(count)], place)
     attacker = checked(inversion, inversion.build(place))
     behind = None if known is None else known.to(place)
-    found = track_that("reconstruct").reconstruct(
-        SharedGradients(shared, network, size, attacker, streams, behind)
-    )  # fmt: skip
+    found = track_that("reconstruct").reconstruct(SharedGradients(shared, network, size, attacker, streams, behind))
     columns = dict(found.columns)
     scored = [(m, scores_of(m, found.images.cpu(), known, place)) for m in chosen]
     leaked: Columns = {
@@ -120,20 +124,30 @@ def _table(label: str, found: Reconstructed, scored: Sequence[tuple[Metric, npt.
         m.label: "lower" if m.closeness > 0 else "higher" for m, _ in scored
     }
     specs = [
-        ColumnSpec(key=name, label=name.removeprefix("harness/"), description=told, better=closer.get(name, ""),
-                   decimals=4, unit="image")
+        ColumnSpec(
+            key=name,
+            label=name.removeprefix("harness/"),
+            description=told,
+            better=closer.get(name, ""),
+            decimals=4,
+            unit="image",
+        )
         for name, (told, _) in shown.items()
-    ]  # fmt: skip
+    ]
     means = {name: Value(value=float(np.mean(values)), n=len(values)) for name, (_, values) in shown.items()}
     return Table(
-        id="reconstruction", title="How close the reconstructions come", caption="Means over the images.",
-        entry="attack", columns=tuple(specs), rows=(Row(label=label, values=means),),
-    )  # fmt: skip
+        id="reconstruction",
+        title="How close the reconstructions come",
+        caption="Means over the images.",
+        entry="attack",
+        columns=tuple(specs),
+        rows=(Row(label=label, values=means),),
+    )
 
 
 def _metrics(
     metrics: Sequence[str | Component | Own], originals: torch.Tensor | None
-) -> list[FullReferenceMetric | DistributionMetric]:  # fmt: skip
+) -> list[FullReferenceMetric | DistributionMetric]:
     wanted: Any = [metrics] if isinstance(metrics, str | Component | Own) else metrics
     named = listed("metrics", wanted, "a list of metrics or of their names")
     if named and originals is None:

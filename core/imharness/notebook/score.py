@@ -25,7 +25,7 @@ BATCH = 16
 
 def score(
     metric: str | Component | Own, images: Any, reference: Any = None, *, device: str = "auto"
-) -> npt.NDArray[np.float32]:  # fmt: skip
+) -> npt.NDArray[np.float32]:
     """Return the score of each image by a metric.
 
     Args:
@@ -62,7 +62,7 @@ def metric_of(argument: str, metric: str | Component | Own) -> Metric:
 
 def scores_of(
     metric: Metric, images: torch.Tensor, reference: torch.Tensor | None, place: torch.device
-) -> npt.NDArray[np.float32]:  # fmt: skip
+) -> npt.NDArray[np.float32]:
     """Return the scores ``(n,)`` of images ``(n, 3, h, w)`` in [0, 1], or ``(1,)`` for a metric of whole sets."""
     built = checked(metric, metric.build(place))  # type: ignore[attr-defined]
 

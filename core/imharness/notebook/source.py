@@ -29,9 +29,14 @@ def result_of(board: Board, numbers: Mapping[str, npt.NDArray[np.float32]], stor
 
     steps = sorted({address.partition(" ")[0] for address in sweep.cells})
     return Result(
-        board.title, board.tables, {step: rows_of(step) for step in steps}, dict(board.failed), board.missing,
-        [(own, numbers[own.id]) for own in board.comparisons if own.id in numbers], boards_of(board),
-    )  # fmt: skip
+        board.title,
+        board.tables,
+        {step: rows_of(step) for step in steps},
+        dict(board.failed),
+        board.missing,
+        [(own, numbers[own.id]) for own in board.comparisons if own.id in numbers],
+        boards_of(board),
+    )
 
 
 def boards_of(board: Board) -> dict[str, Board]:

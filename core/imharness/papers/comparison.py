@@ -102,14 +102,22 @@ class _Beside:
     def _cell(self, place: _Place) -> Cell:
         scale, value = place.column.scale, place.printed.value or 0.0
         bare = Cell(
-            place.entry.label, value * scale, place.printed.text, place.printed.half_digit * scale,
-            once=self.table.once, note=place.entry.note, ask=ask_of(self.table, place.row, place.column),
-        )  # fmt: skip
+            place.entry.label,
+            value * scale,
+            place.printed.text,
+            place.printed.half_digit * scale,
+            once=self.table.once,
+            note=place.entry.note,
+            ask=ask_of(self.table, place.row, place.column),
+        )
         found, number, why = self._ours(place)
         if why or number is None:
             return replace(bare, missing=why)
-        itself = [line for pointer, label in zip(place.pointers, found, strict=True)
-                  for line in entry_differs(self.table, pointer, label)]  # fmt: skip
+        itself = [
+            line
+            for pointer, label in zip(place.pointers, found, strict=True)
+            for line in entry_differs(self.table, pointer, label)
+        ]
         itself += ["times depend on the machine"] if place.column.hardware else []
         own = self._tables[place.table]
         spec = next(column for column in own.columns if found[1] in (column.key, column.label))
@@ -152,8 +160,10 @@ class _Beside:
         """Return how often each entry beats the others: the mean over the opponents that both tables have."""
         label, table = "mean share of wins, %", self._tables.get(self.table.matrix)
         names = {line.label: line.ours for line in self.table.rows}
-        ours = {name: match(pointer, [row.label for row in table.rows])[0] if table else None
-                for name, pointer in names.items()}  # fmt: skip
+        ours = {
+            name: match(pointer, [row.label for row in table.rows])[0] if table else None
+            for name, pointer in names.items()
+        }
         known = [name for name in names if ours[name] is not None]
         printed = np.array([[np.nan if v.value is None else v.value for v in row.values] for row in self.table.rows])
         place = [list(names).index(name) for name in known]

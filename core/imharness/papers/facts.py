@@ -74,18 +74,31 @@ def _series_facts(series: Series) -> dict[str, Any]:
         "verdict": series.verdict,
         "says": series.says,
         "order": {
-            "tau": order.tau, "low": order.low, "high": order.high, "p": order.p, "n": order.n,
-            "entries": order.entries, "reason": order.reason,
+            "tau": order.tau,
+            "low": order.low,
+            "high": order.high,
+            "p": order.p,
+            "n": order.n,
+            "entries": order.entries,
+            "reason": order.reason,
         },
         "cells": [_cell_facts(cell) for cell in series.cells],
-    }  # fmt: skip
+    }
 
 
 def _cell_facts(cell: Cell) -> dict[str, Any]:
     ours, (low, high) = cell.ours, cell.within or (None, None)
     return {
-        "entry": cell.entry, "published": cell.published, "printed": cell.text, "label": cell.label,
-        "ours": ours.value if ours else None, "low": low, "high": high,
-        "difference": cell.difference, "verdict": cell.verdict, "differs": cell.itself, "missing": cell.missing,
+        "entry": cell.entry,
+        "published": cell.published,
+        "printed": cell.text,
+        "label": cell.label,
+        "ours": ours.value if ours else None,
+        "low": low,
+        "high": high,
+        "difference": cell.difference,
+        "verdict": cell.verdict,
+        "differs": cell.itself,
+        "missing": cell.missing,
         "note": cell.note,
-    }  # fmt: skip
+    }

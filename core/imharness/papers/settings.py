@@ -42,8 +42,10 @@ def settings_differ(
 def entry_differs(table: PublishedTable, pointer: str, label: str) -> list[str]:
     """Return how an entry of ours differs from the published one; a chosen parameter value does not count."""
     more = [own for own in extra(pointer, label) if not table.chosen or own.startswith(STAND_IN)]
-    return [f"{without_settings(label)} has {own}" + (", a stand-in network" if own.startswith(STAND_IN) else "")
-            for own in more]  # fmt: skip
+    return [
+        f"{without_settings(label)} has {own}" + (", a stand-in network" if own.startswith(STAND_IN) else "")
+        for own in more
+    ]
 
 
 def options_differ(ours: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:

@@ -96,19 +96,26 @@ class GraphPlanner:
         return replace(self, common={**self.common, **components}, options={**self.options, **(options or {})})
 
     def task(
-        self, step: Step | str, components: Mapping[str, Component] | None = None, /, *,
-        options: Mapping[str, Option] | None = None, measures: Mapping[str, Mapping[str, Component]] | None = None,
+        self,
+        step: Step | str,
+        components: Mapping[str, Component] | None = None,
+        /,
+        *,
+        options: Mapping[str, Option] | None = None,
+        measures: Mapping[str, Mapping[str, Component]] | None = None,
         needs: Mapping[str, Planned] | None = None,
-    ) -> Planned:  # fmt: skip
+    ) -> Planned:
         chosen = self.graph.track.step(step if isinstance(step, str) else step.name)
         options, needs = {**self.options, **(options or {})}, needs or {}
         shown = {f"{group}.{name}": own for group, named in (measures or {}).items() for name, own in named.items()}
         known = {role: self._ref(own) for role, own in {**self.common, **(components or {}), **shown}.items()}
         place = (
-            chosen.name, *((role, id(found)) for role, found in known.items()), len(options),
+            chosen.name,
+            *((role, id(found)) for role, found in known.items()),
+            len(options),
             *((name, type(value), value) for name, value in options.items()),
             *((name, task.key if isinstance(task, Task) else task) for name, task in needs.items()),
-        )  # fmt: skip
+        )
         if place not in self.planned:
             self.planned[place] = self._planned(chosen, known, options, needs)
         return self.planned[place]
@@ -124,10 +131,15 @@ class GraphPlanner:
             self.graph.missing.setdefault(address, absent)
             return Absent(absent)
         spec = TaskSpec.model_construct(
-            track=self.graph.track.info.id, step=chosen.name, version=chosen.version,
-            components={role: ref for role, (ref, *_) in known.items()}, options=options, limit=self.limit,
-            seed=self.seed, needs={name: task.key for name, task in needs.items() if isinstance(task, Task)},
-        )  # fmt: skip
+            track=self.graph.track.info.id,
+            step=chosen.name,
+            version=chosen.version,
+            components={role: ref for role, (ref, *_) in known.items()},
+            options=options,
+            limit=self.limit,
+            seed=self.seed,
+            needs={name: task.key for name, task in needs.items() if isinstance(task, Task)},
+        )
         key = spec.key_with({role: text for role, (*_, text) in known.items()})
         if key not in self.graph.tasks:
             self.graph.tasks[key] = Task(key, address, spec)
@@ -158,10 +170,16 @@ def _address(step: str, shown: Mapping[str, str], options: Mapping[str, Option])
 
 
 def plan_track(
-    name: str, profile: Profile, registry: Registry, *, only: Mapping[str, Sequence[str]] | None = None,
-    further: Mapping[str, Sequence[str]] | None = None, seed: int = 0, limit: int | None = None,
+    name: str,
+    profile: Profile,
+    registry: Registry,
+    *,
+    only: Mapping[str, Sequence[str]] | None = None,
+    further: Mapping[str, Sequence[str]] | None = None,
+    seed: int = 0,
+    limit: int | None = None,
     whole: bool = False,
-) -> Graph:  # fmt: skip
+) -> Graph:
     """Return the graph of one track.
 
     `only` (kind -> names, or "!name" for all others) narrows the profile's selection, `further` adds to it. A kind that

@@ -73,13 +73,22 @@ def made_board(
     gaps = (*sweep.missing, *outdated, *withdrawn)
     facts = {name: getattr(sweep, name) for name in RunFacts.model_fields if name not in ("schema_version", "missing")}
     board = Board(
-        **facts, missing=gaps, cells_done=len(records), cells_failed=len(sweep.failed), cells_missing=len(gaps),
+        **facts,
+        missing=gaps,
+        cells_done=len(records),
+        cells_failed=len(sweep.failed),
+        cells_missing=len(gaps),
         tables=tuple(table if sweep.waiting else _marked(table, stored) for table in tables),
-        versions=_versions(records), entries=known.of(records), comparisons=tuple(own for own, _ in stored),
-        rankings=() if sweep.waiting else tuple(report.rankings), charts=tuple(report.charts),
-        examples=tuple(report.examples), sources=store.sources(sweep), scored_by=_scorers(track, known),
+        versions=_versions(records),
+        entries=known.of(records),
+        comparisons=tuple(own for own, _ in stored),
+        rankings=() if sweep.waiting else tuple(report.rankings),
+        charts=tuple(report.charts),
+        examples=tuple(report.examples),
+        sources=store.sources(sweep),
+        scored_by=_scorers(track, known),
         decided=known.decided,
-    )  # fmt: skip
+    )
     return board, {comparison.id: numbers for comparison, numbers in stored}
 
 
@@ -103,7 +112,7 @@ def _scorers(track: Track, known: KnownEntries) -> dict[str, str]:
 
 
 def _marked(table: Table, stored: list[tuple[Comparison, npt.NDArray[np.float32]]]) -> Table:
-    """Add which rows are not significantly worse than the best, in columns that a comparison stands behind."""
+    """Add which rows are not told from the best, in columns that a comparison stands behind."""
     found = {
         own.column: not_worse(own, numbers, best)
         for own, numbers in stored

@@ -12,9 +12,12 @@ from imharness.statistics.differences import MOST, Differences
 
 
 def claim_of(
-    rules: Contest, told: Differences, complete: Sequence[int], places: Mapping[str, Place],
+    rules: Contest,
+    told: Differences,
+    complete: Sequence[int],
+    places: Mapping[str, Place],
     values: Mapping[str, Mapping[str, Value]],
-) -> tuple[str, str]:  # fmt: skip
+) -> tuple[str, str]:
     """Return the winner, "" without one, and the headline."""
     entries, worst, utility = rules.scores.entries, rules.protection.spec, rules.utility.spec
     stands = [i for i in complete if not places[entries[i]].control and places[entries[i]].passes]

@@ -35,9 +35,14 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
     complete = [i for i, share in enumerate(coverage) if share == 1.0 and not np.isnan(own[i]).all()]
     behind = replace(rules.protection, key="worst", of=rules.protection.of or rules.protection.key)
     paired = compared(
-        rules.scores.part(rules.settings), behind, table=id, entry=entry, over=rules.over, balanced=rules.balanced,
+        rules.scores.part(rules.settings),
+        behind,
+        table=id,
+        entry=entry,
+        over=rules.over,
+        balanced=rules.balanced,
         incomplete=[label for i, label in enumerate(entries) if i not in complete],
-    )  # fmt: skip
+    )
     told = paired.told
     values = [_values(rules, i, coverage[i], own[i]) for i in range(len(entries))]
     for i, found in enumerate(values):
@@ -47,25 +52,46 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
     ahead = front(worst * rules.sign, worth)
     places = {
         label: Place(
-            control=rules.controls.get(label, ""), complete=i in complete, front=bool(ahead[i]),
-            passes=None if np.isnan(gate + worth[i]) else bool(worth[i] >= gate),
-            broken_by=rules.broken_by(i), flags=rules.flags.get(label, ()), needed=_needed(told, i, complete),
+            control=rules.controls.get(label, ""),
+            complete=i in complete,
+            front=bool(ahead[i]),
+            passes=False if label in rules.below else None if np.isnan(gate + worth[i]) else bool(worth[i] >= gate),
+            broken_by=rules.broken_by(i),
+            flags=rules.flags.get(label, ()),
+            needed=_needed(told, i, complete),
         )
         for i, label in enumerate(entries)
-    }  # fmt: skip
+    }
     specs = _specs(rules)
     rows = [Row(label=label, values=found) for label, found in zip(entries, values, strict=True)]
     table = Table(
-        id=id, title=title, caption=caption, entry=entry, columns=specs, rows=tuple(ranked(rows, *specs[:2])),
-        ranked_by="rank", note=note,
-    )  # fmt: skip
+        id=id,
+        title=title,
+        caption=caption,
+        entry=entry,
+        columns=specs,
+        rows=tuple(ranked(rows, *specs[:2])),
+        ranked_by="rank",
+        note=note,
+    )
     winner, claim = claim_of(rules, told, complete, places, {row.label: row.values for row in table.rows})
     ranking = Ranking(
-        table=id, comparison=paired.id, over=rules.over, attack=rules.attack, attacker=rules.attacker,
-        unaware=rules.unaware, balanced=rules.balanced, undefended=rules.undefended,
-        gate=None if np.isnan(gate) else _way(rules) * gate, share=rules.share, places=places, winner=winner,
-        claim=claim, proxies=rules.proxies,
-    )  # fmt: skip
+        table=id,
+        comparison=paired.id,
+        over=rules.over,
+        attack=rules.attack,
+        attacker=rules.attacker,
+        unaware=rules.unaware,
+        balanced=rules.balanced,
+        all_controls=rules.all_controls,
+        undefended=rules.undefended,
+        gate=None if np.isnan(gate) else _way(rules) * gate,
+        share=rules.share,
+        places=places,
+        winner=winner,
+        claim=claim,
+        proxies=rules.proxies,
+    )
     return TrackReport([table], [paired], rankings=[ranking])
 
 
@@ -148,7 +174,10 @@ def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
 
     return (
         ColumnSpec(
-            key="rank", label="rank", better="lower", decimals=0,
+            key="rank",
+            label="rank",
+            better="lower",
+            decimals=0,
             description="One plus the number of complete entries that are ahead, each by the mean difference over what "
             "both have; its 95% interval by "
             f"simultaneous intervals of the differences between all entries, over {named}s.",
@@ -157,9 +186,18 @@ def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
         of("unaware", f"{own.label}, unaware", f"{own.description} {those} without knowledge of the defense."),
         of("aware", f"{own.label}, aware", f"{own.description} {those} that know{ending} the defense."),
         utility.model_copy(update={"key": "utility"}),
-        of("behind", "behind", f"{own.label} lost to the best other entry, with its simultaneous interval.",
-           better="lower"),
-        ColumnSpec(key="coverage", label="coverage", decimals=0, better="higher",
-                   description="Share of units and settings that an entry met, %. Only entries that met all of them "
-                   "can win; the others are ranked on what they have."),
-    )  # fmt: skip
+        of(
+            "behind",
+            "behind",
+            f"{own.label} lost to the best other entry, with its simultaneous interval.",
+            better="lower",
+        ),
+        ColumnSpec(
+            key="coverage",
+            label="coverage",
+            decimals=0,
+            better="higher",
+            description="Share of units and settings that an entry met, %. Only entries that met all of them "
+            "can win; the others are ranked on what they have.",
+        ),
+    )

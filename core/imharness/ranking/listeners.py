@@ -45,9 +45,12 @@ def _destinations(loaded: Loaded) -> dict[str, Callable[[str], object]]:
 
 
 def announce(
-    store: str, boards: Sequence[Board], release: str | None, listeners: Mapping[str, object],
+    store: str,
+    boards: Sequence[Board],
+    release: str | None,
+    listeners: Mapping[str, object],
     warn: Callable[[str], None],
-) -> None:  # fmt: skip
+) -> None:
     """Tell every module with the hook, and these listeners, of new tables; `warn` gets a line for each that cannot."""
     loaded = load_plugins(hook=HOOK)
     for failure in loaded.failures:

@@ -60,9 +60,14 @@ class Column:
     def spec(self) -> ColumnSpec:
         """What readers see of it."""
         return ColumnSpec(
-            key=self.key, label=self.label, description=self.description, better=self.better, decimals=self.decimals,
-            unit=self.unit or (self.wins.unit if self.wins else ""), cluster_unit=self.cluster_unit or self.cluster,
-        )  # fmt: skip
+            key=self.key,
+            label=self.label,
+            description=self.description,
+            better=self.better,
+            decimals=self.decimals,
+            unit=self.unit or (self.wins.unit if self.wins else ""),
+            cluster_unit=self.cluster_unit or self.cluster,
+        )
 
 
 def ranking(
@@ -89,18 +94,30 @@ def ranking(
         for label in scores.entries
     ]
     table = Table(
-        id=id, title=title, caption=caption, entry=entry, columns=tuple(specs.values()),
-        rows=(*ranked(rows, *(specs[key] for key in order)), *last), ranked_by=order[0], note=note,
-    )  # fmt: skip
+        id=id,
+        title=title,
+        caption=caption,
+        entry=entry,
+        columns=tuple(specs.values()),
+        rows=(*ranked(rows, *(specs[key] for key in order)), *last),
+        ranked_by=order[0],
+        note=note,
+    )
     comparisons = [compared(scores, column, table=id, entry=entry) for column in columns if column.wins]
     dots = Chart(id=id, title=specs[order[0]].label, caption=chart, kind="dots", table=id, x=order[0])
     return TrackReport([table], comparisons, [dots] if chart else [])
 
 
 def compared(
-    scores: Blocks, column: Column, *, table: str, entry: str, over: Sequence[str] = (), balanced: str = "",
+    scores: Blocks,
+    column: Column,
+    *,
+    table: str,
+    entry: str,
+    over: Sequence[str] = (),
+    balanced: str = "",
     incomplete: Sequence[str] = (),
-) -> PairedScores:  # fmt: skip
+) -> PairedScores:
     """Return the comparison that a column asks for, condition by condition; the rest as in `PairedScores`."""
     wins, chosen = column.wins, scores.where(**column.where)
     assert wins is not None
@@ -111,16 +128,28 @@ def compared(
         return known.setdefault(own, own)
 
     return PairedScores(
-        id=wins.id, title=wins.title, about=wins.about, entry=entry, measure=wins.measure or column.label,
-        description=wins.description or column.description, better=column.better or "higher",
-        entries=scores.entries, conditions=tuple(scores.conditions[c] for c in chosen),
+        id=wins.id,
+        title=wins.title,
+        about=wins.about,
+        entry=entry,
+        measure=wins.measure or column.label,
+        description=wins.description or column.description,
+        better=column.better or "higher",
+        entries=scores.entries,
+        conditions=tuple(scores.conditions[c] for c in chosen),
         units=tuple(shared(scores.units[c]) for c in chosen),
         values=Lazy(len(chosen), lambda i: numbers[chosen[i]].astype(np.float32)),
         clusters=tuple(shared(scores.clusters(column.cluster, c)) for c in chosen) if column.cluster else (),
-        decimals=column.decimals, unit=wins.unit, cluster_unit=column.cluster_unit or column.cluster,
-        families=wins.families, table=table, column=column.key, over=tuple(over), balanced=balanced,
+        decimals=column.decimals,
+        unit=wins.unit,
+        cluster_unit=column.cluster_unit or column.cluster,
+        families=wins.families,
+        table=table,
+        column=column.key,
+        over=tuple(over),
+        balanced=balanced,
         incomplete=tuple(incomplete),
-    )  # fmt: skip
+    )
 
 
 def _value(scores: Blocks, column: Column, label: str) -> Value:

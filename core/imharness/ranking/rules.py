@@ -44,8 +44,9 @@ class Contest:
     for "nothing". `protection` needs a direction and `wins`; its `cluster` is what is resampled. `utility`: a column
     whose `value` returns what each entry has where nobody attacks. `undefended`: the entry whose utility less `share`
     of it is the gate. `controls`: entry -> why it is never crowned. `flags`: entry -> why its number is an upper bound.
-    `proxies`: what stands in for something real. `unknown`: entry -> why it has no number at all. `chosen`: where one
-    attack was chosen for each entry on other units.
+    `below`: entry -> which gate beside that on utility it fails. `proxies`: what stands in for something real.
+    `unknown`: entry -> why it has no number at all. `chosen`: where one attack was chosen for each entry on other
+    units.
 
     `met`: a measure that is 1 where an entry met the attack, if it can have done so without a number: an attack that
     did not converge says nothing of a defense, which yet withheld nothing. By default every number that is missing
@@ -69,6 +70,7 @@ class Contest:
     share: float = 0.05
     controls: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    below: Mapping[str, str] = field(default_factory=dict)
     proxies: tuple[str, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
     met: str = ""

@@ -12,6 +12,7 @@ from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.statistics import NotTestable
 from imharness.statistics.bootstrap import Interval, mean_interval
 from imharness.statistics.clusters import FEWEST
+from imharness.statistics.wilcoxon import fewest_units
 from imharness.statistics.win_rates import ALPHA, WinRates
 
 
@@ -39,31 +40,47 @@ def missing(reason: str | NotTestable) -> Value:
 
 
 def win_table(paired: PairedScores) -> Table:
-    """Return the win-rate matrix as a table: how often the row beats the column, in percent of conditions."""
+    """Return the win-rate matrix as a table: how often the row beats the column, in percent of conditions.
+
+    Where no test could succeed, however large the difference, the cells say how many units it takes.
+    """
     labels, wins = paired.entries, paired.rates
-    sources = f"{paired.cluster_unit or 'source'}s" if paired.clusters else ""
+    what = paired.unit if not paired.clusters else (paired.cluster_unit or "source")
+    most = max((len(set(own)) for own in paired.clusters or paired.units), default=0)
+    needed = max(fewest_units(wins.comparisons, ALPHA), FEWEST if paired.clusters else 0)
+    few = f"needs at least {needed} {what}s, and has {most}" if wins.comparisons and most < needed else ""
+    sources = f"{what}s" if paired.clusters else ""
     columns = tuple(
-        ColumnSpec(key=f"c{j}", label=label, description=f"Share of conditions won against {label}, %.", decimals=0,
-                   unit="condition")
+        ColumnSpec(
+            key=f"c{j}",
+            label=label,
+            description=f"Share of conditions won against {label}, %.",
+            decimals=0,
+            unit="condition",
+        )
         for j, label in enumerate(labels)
-    )  # fmt: skip
+    )
     rows = tuple(
-        Row(label=label, values={column.key: _won(wins, i, j, sources) for j, column in enumerate(columns)})
+        Row(label=label, values={column.key: _won(wins, i, j, sources, few) for j, column in enumerate(columns)})
         for i, label in enumerate(labels)
     )
+    told = int(paired.told.better.sum())
     caption = (
         f"Percentage of conditions in which the row beats the column: {paired.about}. One-sided Wilcoxon signed-rank "
-        f"test{f' over the means of {sources}' if sources else ''}, alpha {ALPHA:g}, Bonferroni-corrected over "
-        f"{wins.comparisons} comparisons."
+        f"test{f' over the means of {sources}' if sources else ''}, alpha {ALPHA:g}, corrected by Holm over "
+        f"{wins.comparisons} tests, each entry against each other one in each condition; differences of 0 are left "
+        f"out. The smallest p that {most} {what}s can have after correction is "
+        f"{min(1.0, wins.comparisons * 0.5**most):.2g}. Over all conditions together, the simultaneous intervals of "
+        f"the board tell {told} of {len(labels) * (len(labels) - 1) // 2} pairs apart."
     )
     return Table(
         id=paired.id, title=paired.title, caption=caption, entry=paired.entry, columns=columns, rows=rows, shading=100.0
     )
 
 
-def _won(wins: WinRates, i: int, j: int, sources: str) -> Value:
+def _won(wins: WinRates, i: int, j: int, sources: str, few: str) -> Value:
     if i == j:
         return missing("the same entry")
     if wins.tested[i, j] == 0:
         return missing("not testable: no differing pairs" + (f", or fewer than {FEWEST} {sources}" if sources else ""))
-    return Value(value=float(wins.rate[i, j]), n=int(wins.tested[i, j]))
+    return missing(few) if few else Value(value=float(wins.rate[i, j]), n=int(wins.tested[i, j]))

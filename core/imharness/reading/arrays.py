@@ -27,9 +27,18 @@ FREE = 64 * MIB
 _HEAD = 10_000
 _NUMBERS = re.compile(r"[<>|=](b1|[iu][1248]|f[248])")
 _FAILURES = (
-    zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, EOFError, OSError, ValueError,
-    OverflowError, SyntaxError, MemoryError,
-)  # fmt: skip
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    ValueError,
+    OverflowError,
+    SyntaxError,
+    MemoryError,
+)
 """What the readers of zip files and of array headers raise for other files; a bad header raises `SyntaxError`."""
 
 

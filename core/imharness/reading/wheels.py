@@ -30,11 +30,32 @@ METADATA = MIB
 WHEEL_NAME = re.compile(
     r"^(?P<name>[A-Za-z0-9_.]+)-(?P<version>[A-Za-z0-9_.!+]+)(-\d[^-/]*)?-[\w.]+-[\w.]+-[\w.]+\.whl$", re.ASCII
 )
-SHOWN = ("Name", "Version", "Summary", "Author", "Author-email", "License", "License-Expression", "Home-page",
-         "Project-URL", "Maintainer", "Maintainer-email", "Requires-Dist")  # fmt: skip
+SHOWN = (
+    "Name",
+    "Version",
+    "Summary",
+    "Author",
+    "Author-email",
+    "License",
+    "License-Expression",
+    "Home-page",
+    "Project-URL",
+    "Maintainer",
+    "Maintainer-email",
+    "Requires-Dist",
+)
 """The fields of metadata that the harness reads or shows; each must be one line without control characters."""
-_FAILURES = (zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, EOFError, OSError,
-             ValueError, OverflowError)  # fmt: skip
+_FAILURES = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    ValueError,
+    OverflowError,
+)
 
 
 @dataclass(frozen=True)

@@ -190,9 +190,7 @@ def remove_remains(root: Path) -> None:
 
 
 @contextmanager
-def alone(
-    root: Path, wait_s: float | None = None, waiting: Callable[[], object] = lambda: None
-) -> Iterator[None]:  # fmt: skip
+def alone(root: Path, wait_s: float | None = None, waiting: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Let one process at a time change files that several would overwrite; the others wait.
 
     A process may enter a folder again that it holds. If the folder cannot be written, or its file system has no locks,

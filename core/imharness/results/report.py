@@ -84,17 +84,30 @@ class PairedScores:
         named = list(zip(self.units, self.clusters or [()] * len(self.units), strict=True))
         sets = {own: place for place, own in enumerate(dict.fromkeys(named))}
         return Comparison(
-            id=self.id, title=self.title, entry=self.entry, measure=self.measure, description=self.description,
-            better=self.better, decimals=self.decimals, unit=self.unit, cluster_unit=self.cluster_unit,
-            entries=self.entries, tests=self.rates.comparisons, alpha=ALPHA, table=self.table, column=self.column,
+            id=self.id,
+            title=self.title,
+            entry=self.entry,
+            measure=self.measure,
+            description=self.description,
+            better=self.better,
+            decimals=self.decimals,
+            unit=self.unit,
+            cluster_unit=self.cluster_unit,
+            entries=self.entries,
+            tests=self.rates.comparisons,
+            alpha=ALPHA,
+            table=self.table,
+            column=self.column,
             families={label: self.families[label] for label in self.entries if label in self.families},
             conditions=tuple(
                 Condition(facets=facets, units=sets[own]) for facets, own in zip(self.conditions, named, strict=True)
             ),
             unit_sets=tuple(units for units, _ in sets),
             clusters=tuple(clusters for _, clusters in sets) if self.clusters else (),
-            over=self.over, balanced=self.balanced, incomplete=self.incomplete,
-        )  # fmt: skip
+            over=self.over,
+            balanced=self.balanced,
+            incomplete=self.incomplete,
+        )
 
 
 @dataclass(frozen=True)

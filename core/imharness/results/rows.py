@@ -135,9 +135,13 @@ class _Setting:
         return np.asarray(different[own.indices.to_numpy()])
 
     def finished(
-        self, entries: Sequence[str], names: Names, rank: npt.NDArray[np.int64], measures: Sequence[str],
+        self,
+        entries: Sequence[str],
+        names: Names,
+        rank: npt.NDArray[np.int64],
+        measures: Sequence[str],
         shared: dict[bytes, Names],
-    ) -> tuple[Names, dict[str, Array], dict[str, Array]]:  # fmt: skip
+    ) -> tuple[Names, dict[str, Array], dict[str, Array]]:
         """Return the sorted names of the units, a block for each measure, and the facts of the units."""
         order = np.argsort(rank[self.units])
         codes = self.units[order]

@@ -74,9 +74,12 @@ def told_of(comparison: Comparison, numbers: npt.NDArray[np.floating]) -> Differ
     part = ~np.isnan(own).all(axis=1)
     alike = all((np.isnan(group.gains[part]) == np.isnan(group.gains[part][:1])).all() for group in groups)
     return differences(
-        own, where[2], weights_of(comparison, where), known=known,
+        own,
+        where[2],
+        weights_of(comparison, where),
+        known=known,
         against=None if alike else lambda i: unit_gains([g._replace(gains=g.gains[i] - g.gains) for g in groups], n),
-    )  # fmt: skip
+    )
 
 
 def unit_gains(groups: Sequence[Group], n: int) -> npt.NDArray[np.float64]:

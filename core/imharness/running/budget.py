@@ -23,9 +23,14 @@ UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def keep_to_budget(
-    graphs: Sequence[Graph], store: Store, times: Times, first: Mapping[str, Collection[str]], budget: str, *,
+    graphs: Sequence[Graph],
+    store: Store,
+    times: Times,
+    first: Mapping[str, Collection[str]],
+    budget: str,
+    *,
     fresh: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Remove tasks that do not fit into a budget from the graphs; the tables then say that they were left out.
 
     Tasks that have a result cost nothing. If no times of similar tasks are known, every task counts as one second.

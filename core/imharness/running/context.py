@@ -45,9 +45,14 @@ class BuildCache:
     """What a process keeps between tasks: the registry, built components and data sets, outputs of tasks."""
 
     def __init__(
-        self, registry: Registry, store: Store, device: torch.device, batch_size: int,
-        end_task: Callable[[bool], Sequence[str]] = lambda failed: (), secret: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        registry: Registry,
+        store: Store,
+        device: torch.device,
+        batch_size: int,
+        end_task: Callable[[bool], Sequence[str]] = lambda failed: (),
+        secret: str = "",
+    ) -> None:
         self.registry, self.store, self.device, self.batch_size = registry, store, device, batch_size
         self.end_task, self.secret = end_task, secret
         self._built: dict[Component, Any] = {}
@@ -136,9 +141,17 @@ class TaskContext:
         return generator(derive_seed(self._seed if shared else self._key, *purpose))
 
     def target(
-        self, metric: str, names: Sequence[str], *, attack: str, defense: str | None = None, samples: int = 1,
-        counted: bool = True, reference: torch.Tensor | None = None, stand_in: str | None = None,
-    ) -> MetricTarget:  # fmt: skip
+        self,
+        metric: str,
+        names: Sequence[str],
+        *,
+        attack: str,
+        defense: str | None = None,
+        samples: int = 1,
+        counted: bool = True,
+        reference: torch.Tensor | None = None,
+        stand_in: str | None = None,
+    ) -> MetricTarget:
         scored: Metric = self.component(metric)
         attacker: BaseAttack = self.component(attack)
         purify, rng, copies = None, None, 1
@@ -153,13 +166,17 @@ class TaskContext:
         return MetricTarget(
             self._cache.built(scored),
             scored.bounds if reference is None else (0.0, 1.0),  # distances declare no bounds
-            images=len(names), reference=reference, purify=purify, rng=rng, samples=copies,
+            images=len(names),
+            reference=reference,
+            purify=purify,
+            rng=rng,
+            samples=copies,
             differentiable=attacker.info.access == "white_box",
             sign=scored.closeness if reference is None else -scored.closeness,
             budget=attacker.budget().queries if counted else None,
             micro_batch=self._cache.batch_size,
             precision=str(self.options.get("precision", "strict")),
-        )  # fmt: skip
+        )
 
     def map(
         self, images: ImageSet, function: Callable[[list[int], torch.Tensor], Mapping[str, torch.Tensor]]
@@ -210,11 +227,18 @@ def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
     if shards.partial:  # the cell computes what a shard could not, and fails itself if that fails
         return None
     record = TaskRecord(
-        key=shards.cell, spec=spec, status="failed" if failure else "done", failure=failure,
-        facts={name: float(value) for name, value in result.facts.items()} if result else {}, started=started,
-        seconds=time.perf_counter() - clock + shards.seconds, device=device,
-        versions=versions(cache.registry, spec), isolation=_isolation(cache, spec), notes=tuple(notes),
-    )  # fmt: skip
+        key=shards.cell,
+        spec=spec,
+        status="failed" if failure else "done",
+        failure=failure,
+        facts={name: float(value) for name, value in result.facts.items()} if result else {},
+        started=started,
+        seconds=time.perf_counter() - clock + shards.seconds,
+        device=device,
+        versions=versions(cache.registry, spec),
+        isolation=_isolation(cache, spec),
+        notes=tuple(notes),
+    )
     record = cache.store.commit(record, result.rows if result else {}, result.arrays if result else {})
     shards.forget()
     return record
@@ -230,9 +254,11 @@ def _failure(cache: BuildCache, spec: TaskSpec, error: Exception) -> Failure:
     modules = {type(cache.component(spec, role)).__module__: ref.label for role, ref in spec.components.items()}
     who = getattr(error, "who", "") or modules.get(deepest_module(error, modules), "harness")
     return Failure(
-        who=who, error=type(error).__name__, traceback="".join(traceback.format_exception(error))[-8000:],
+        who=who,
+        error=type(error).__name__,
+        traceback="".join(traceback.format_exception(error))[-8000:],
         message=OUT_OF_MEMORY if is_out_of_memory(error) else " ".join(str(error).split())[:500],
-    )  # fmt: skip
+    )
 
 
 NUMERIC = ("torchvision", "numpy", "scipy", "opencv-python-headless", "pillow", "kornia", "scikit-image")

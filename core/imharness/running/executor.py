@@ -190,10 +190,17 @@ def executor_offer(name: str) -> ExecutorOffer:
 
 
 def open_executor(
-    store: str | Path, *, name: str = "local", devices: Sequence[str] = ("auto",), workers: int | None = None,
-    batch_size: int = 16, time_limit_s: float = float("inf"), prepare: Sequence[tuple[str, Mapping[str, Any]]] = (),
-    secret: str = "", settings: Mapping[str, Any] | None = None,
-) -> Executor:  # fmt: skip
+    store: str | Path,
+    *,
+    name: str = "local",
+    devices: Sequence[str] = ("auto",),
+    workers: int | None = None,
+    batch_size: int = 16,
+    time_limit_s: float = float("inf"),
+    prepare: Sequence[tuple[str, Mapping[str, Any]]] = (),
+    secret: str = "",
+    settings: Mapping[str, Any] | None = None,
+) -> Executor:
     """Return an executor whose workers write into a store.
 
     Args:

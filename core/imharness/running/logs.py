@@ -119,9 +119,13 @@ class _Kept:
 
     def _write(self) -> None:
         log = TaskLog(
-            key=self._key, host=platform.node(), pid=os.getpid(), started=self._started, updated=_now(),
+            key=self._key,
+            host=platform.node(),
+            pid=os.getpid(),
+            started=self._started,
+            updated=_now(),
             text=str(self._lines),
-        )  # fmt: skip
+        )
         with contextlib.suppress(StoreError):
             self._store.replace(_file(self._key), log)
 
@@ -178,8 +182,14 @@ def keeping(store: Files, key: str) -> Iterator[None]:
     kept, streams = _Kept(store, key), (sys.stdout, sys.stderr)
     handler = _Handler(streams[1], kept)
 
-    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
-             line: str | None = None) -> None:  # fmt: skip
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         kept.hear(text)
         if text not in _shown_warnings:

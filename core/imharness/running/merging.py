@@ -10,9 +10,16 @@ from imharness.results.sweeps import Sweep
 
 
 def merged_sweep(
-    store: Store, graph: Graph, *, done: set[str], failed: dict[str, str], profile: str, seed: int, limit: int | None,
+    store: Store,
+    graph: Graph,
+    *,
+    done: set[str],
+    failed: dict[str, str],
+    profile: str,
+    seed: int,
+    limit: int | None,
     command: str,
-) -> Sweep:  # fmt: skip
+) -> Sweep:
     """Return the configuration with this run: its cells replace earlier ones with the same address.
 
     The run may still be going on; tasks that are neither done nor failed are waiting.
@@ -26,15 +33,23 @@ def merged_sweep(
     here = {ref.label for task in graph.tasks.values() for ref in task.spec.components.values()}
     gaps = {m.what: m for m in [*(old.missing if old else ()), *graph.missing.values()] if m.what not in here}
     return Sweep(
-        track=track.info.id, title=track.title, measures=track.measures, profile=profile, secret=graph.secret,
-        run_configuration=graph.run_configuration, set_up=graph.set_up, seed=seed, limit=limit, command=command,
+        track=track.info.id,
+        title=track.title,
+        measures=track.measures,
+        profile=profile,
+        secret=graph.secret,
+        run_configuration=graph.run_configuration,
+        set_up=graph.set_up,
+        seed=seed,
+        limit=limit,
+        command=command,
         waiting=len(graph.tasks.keys() - done - failed.keys()),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
         number=1 + max((sweep.number for sweep in store.sweeps(track.info.id)), default=0),
         cells={a: k for a, k in cells.items() if a not in lines and a not in graph.missing},
         missing=tuple(gaps.values()),
         failed={a: line for a, line in {**old_lines, **lines}.items() if a in lines or a not in cells},
-    )  # fmt: skip
+    )
 
 
 def without_old_budget(sweep: Sweep, graph: Graph) -> Sweep:

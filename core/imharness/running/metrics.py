@@ -98,13 +98,22 @@ def lines_of(state: RunState) -> Iterator[str]:
     yield from _metric("info", "gauge", "The run and its version; always 1.", [(about, 1)])
     yield from _metric("start_time_seconds", "gauge", "When the run started, Unix time.", [(none, started)])
     yield from _metric("updated_time_seconds", "gauge", "When these numbers were taken, Unix time.", [(none, updated)])
-    yield from _metric("cells", "gauge", "Cells of the run, including those that had a result before.",
-                       [({"track": track}, part.total) for track, part in tracks])  # fmt: skip
-    yield from _metric("cells_finished", "gauge", "Cells that have a result, including those that had one before.",
-                       [({"track": track}, part.done) for track, part in tracks])  # fmt: skip
+    yield from _metric(
+        "cells",
+        "gauge",
+        "Cells of the run, including those that had a result before.",
+        [({"track": track}, part.total) for track, part in tracks],
+    )
+    yield from _metric(
+        "cells_finished",
+        "gauge",
+        "Cells that have a result, including those that had one before.",
+        [({"track": track}, part.done) for track, part in tracks],
+    )
     yield from _metric("cells_running", "gauge", "Cells that are being computed.", running)
-    yield from _metric("cells_done_total", "counter", "Cells that this run computed.",
-                       [(none, state.done - state.reused)])  # fmt: skip
+    yield from _metric(
+        "cells_done_total", "counter", "Cells that this run computed.", [(none, state.done - state.reused)]
+    )
     yield from _metric("cells_failed_total", "counter", "Cells that failed in this run.", [(none, state.failed)])
     if state.left_s is not None:
         bound = ("left_at_least_seconds", "goes on at least")

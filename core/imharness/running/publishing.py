@@ -37,10 +37,17 @@ class TablesMeanwhile:
     """
 
     def __init__(
-        self, graphs: Sequence[Graph], store: Store, site: Path, *, first: Mapping[str, Set[str]],
-        board_of: Callable[[Graph, RunResult], Board], build: Callable[[str, Path], None],
-        note: Callable[[str], None], warn: Callable[[str], None],
-    ) -> None:  # fmt: skip
+        self,
+        graphs: Sequence[Graph],
+        store: Store,
+        site: Path,
+        *,
+        first: Mapping[str, Set[str]],
+        board_of: Callable[[Graph, RunResult], Board],
+        build: Callable[[str, Path], None],
+        note: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:
         self.page, self._note, self._warn = "", note, warn
         self.spent_s = 0.0
         self.whole = dict[str, Board]()

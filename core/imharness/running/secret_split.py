@@ -63,9 +63,11 @@ def changed(images: torch.Tensor, seed: str, sources: Iterable[object]) -> torch
     rows, columns = _reflected(down, height), _reflected(right, width)
     columns = torch.where(draws[:, 2:3] < 0.5, columns, columns.flip(1))
     moved = images[
-        torch.arange(n)[:, None, None, None], torch.arange(channels)[:, None, None],
-        rows[:, None, :, None], columns[:, None, None, :],
-    ]  # fmt: skip
+        torch.arange(n)[:, None, None, None],
+        torch.arange(channels)[:, None, None],
+        rows[:, None, :, None],
+        columns[:, None, None, :],
+    ]
     ends = FADED[0] + (FADED[1] - FADED[0]) * draws[:, 3:].float().view(n, 2, channels, 1, 1)
     low, high = ends[:, 0], 1 - ends[:, 1]
     return (low + (high - low) * moved).mul(255).round().div(255)

@@ -42,9 +42,14 @@ def finished_before(store: Store, tasks: Mapping[str, Task], outcome: RunResult)
 
 
 def execute(
-    graphs: Sequence[Graph], store: Store, start: Callable[[], Executor], *, fresh: bool = False,
-    order: Order = lambda tasks: {}, watch: Watch = lambda outcome, running: None,
-) -> RunResult:  # fmt: skip
+    graphs: Sequence[Graph],
+    store: Store,
+    start: Callable[[], Executor],
+    *,
+    fresh: bool = False,
+    order: Order = lambda tasks: {},
+    watch: Watch = lambda outcome, running: None,
+) -> RunResult:
     """Compute every task of the graphs that has no result yet; finished tasks stay, whatever happens later."""
     tasks = {key: task for graph in graphs for key, task in graph.tasks.items()}
     outcome = RunResult()

@@ -61,11 +61,21 @@ class MetricTarget:
     """
 
     def __init__(
-        self, score: Callable[..., Scores], bounds: tuple[float, float], *, images: int, differentiable: bool,
-        reference: Images | None = None, sign: int = 1, purify: Purify | None = None,
-        rng: ImageRng | None = None, samples: int = 1, budget: int | None = None, micro_batch: int = 64,
+        self,
+        score: Callable[..., Scores],
+        bounds: tuple[float, float],
+        *,
+        images: int,
+        differentiable: bool,
+        reference: Images | None = None,
+        sign: int = 1,
+        purify: Purify | None = None,
+        rng: ImageRng | None = None,
+        samples: int = 1,
+        budget: int | None = None,
+        micro_batch: int = 64,
         precision: str = "strict",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.differentiable = differentiable
         self.lower, self.upper = (bounds[0], bounds[1]) if sign > 0 else (-bounds[1], -bounds[0])
         self._score, self._sign, self._reference = score, sign, reference

@@ -47,9 +47,17 @@ class RunWatch:
     """
 
     def __init__(
-        self, graphs: Sequence[Graph], store: Store, view: View, times: Times, *, first: Sequence[Iterable[str]] = (),
-        publisher: Publisher | None = None, others: Sequence[View] = (), command: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        graphs: Sequence[Graph],
+        store: Store,
+        view: View,
+        times: Times,
+        *,
+        first: Sequence[Iterable[str]] = (),
+        publisher: Publisher | None = None,
+        others: Sequence[View] = (),
+        command: str = "",
+    ) -> None:
         self._tasks: dict[str, Task] = {key: task for graph in graphs for key, task in graph.tasks.items()}
         self._store, self._publisher, self._command = store, publisher, command
         self._views = dict.fromkeys([view, *others], float("-inf"))
@@ -141,17 +149,25 @@ class RunWatch:
 
     def _now(self, now: float, state: str) -> RunState:
         gone = {key: now - since for key, since in self._running.items() if math.isfinite(since)}
-        busy = tuple(Busy(track=self._tasks[k].spec.track, task=task_name(self._tasks[k]), seconds=s, key=k)
-                     for k, s in gone.items())  # fmt: skip
+        busy = tuple(
+            Busy(track=self._tasks[k].spec.track, task=task_name(self._tasks[k]), seconds=s, key=k)
+            for k, s in gone.items()
+        )
         failed, left = self._outcome.failed, self._estimate.left(gone)
         keys = {self._tasks[key].address: key for key in list(failed)[:SHOWN_FAILURES]}
         changes = {
-            "state": state, "updated": datetime.now(UTC).isoformat(timespec="seconds"), "tracks": self._parts(),
-            "failed": len(failed), "failing": {address: failed[key] for address, key in keys.items()},
-            "failing_keys": keys, "running": busy, "rate": self._estimate.rate(),
-            "left_s": left[0] if left else None, "at_least": left is not None and left[1],
+            "state": state,
+            "updated": datetime.now(UTC).isoformat(timespec="seconds"),
+            "tracks": self._parts(),
+            "failed": len(failed),
+            "failing": {address: failed[key] for address, key in keys.items()},
+            "failing_keys": keys,
+            "running": busy,
+            "rate": self._estimate.rate(),
+            "left_s": left[0] if left else None,
+            "at_least": left is not None and left[1],
             "page": self._publisher.page if self._publisher else "",
-        }  # fmt: skip
+        }
         assert self._state is not None
         return self._state.model_copy(update=changes)
 

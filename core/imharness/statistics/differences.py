@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 RESAMPLES = 10_000
 MANY = 200
-"""Above so many entries, or statistics, the level is divided by the number of comparisons (Bonferroni)."""
+"""Above so many entries the level is divided by the number of comparisons (Bonferroni)."""
 BATCHES = 100
 """More units than these are resampled in so many batches: sums of every hundredth have the same mean and skewness."""
 POWER = 0.8
@@ -127,11 +127,6 @@ class Differences(Told):
         own = np.asarray(among, dtype=np.int64)
         return int(own[(self.value[np.ix_(own, own)] > 0).sum(axis=0).argmin()])
 
-    def may_be_best(self, among: npt.ArrayLike) -> list[int]:
-        """Return the leader among some entries and those of them that are not told from it, in their order."""
-        first = self.leader(among)
-        return [int(i) for i in np.asarray(among) if not self.better[first, i]]
-
     def needed(self, i: int, j: int) -> int | None:
         """Return how many units tell i to be better than j in four of five studies; None where i is not ahead."""
         k, value, error = int(self.units[i, j]), float(self.value[i, j]), float(self.error[i, j])
@@ -225,15 +220,8 @@ def differences(
         value[i], error[i], units[i] = moments(rows)
     np.fill_diagonal(value, np.nan)
     np.fill_diagonal(units, 0)
-    tail, reach = known or (tail_of(own, pairs=True, resamples=resamples), _reach(own))
+    tail, reach = known or (tail_of(own, resamples=resamples), _reach(own))
     return Differences(value, error, units, tail, reach)
-
-
-def means(parts: npt.ArrayLike, *, resamples: int = RESAMPLES) -> Told:
-    """Return the mean of each row of `contributions` ``(m, k)`` with simultaneous intervals; NaN is left out."""
-    own = np.atleast_2d(np.asarray(parts, dtype=np.float64))
-    value, error, units = moments(own)
-    return Told(value, error, units, tail_of(own, pairs=False, resamples=resamples), _reach(own))
 
 
 def moments(parts: Floats) -> tuple[Floats, Floats, npt.NDArray[np.int64]]:
@@ -256,35 +244,34 @@ def _reach(parts: Floats) -> float:
     return float((np.nanmax(known, axis=0) - np.nanmin(known, axis=0)).max()) or float(np.nanmax(np.abs(known)))
 
 
-def tail_of(parts: Floats, *, pairs: bool, resamples: int = RESAMPLES) -> float:
-    """Return the two-sided level of one interval at which all cover at once; see the module.
+def tail_of(parts: Floats, *, resamples: int = RESAMPLES) -> float:
+    """Return the two-sided level of one interval at which those of all pairs cover at once; see the module.
 
-    `parts`: `contributions` of entries ``(m, k)``, compared in `pairs` or each with zero. Units of which an entry has
-    nothing count as its mean.
+    `parts`: `contributions` of entries ``(m, k)``. Units of which an entry has nothing count as its mean.
     """
     parts = parts[~np.isnan(parts).all(axis=1)]
     m, k = parts.shape
-    count = m * (m - 1) // 2 if pairs else m
+    count = m * (m - 1) // 2
     alone: float = 1 - LEVEL
     if count < 1:
         return alone
     bonferroni: float = alone / count
     if m > MANY or k < FEWEST:
         return bonferroni
-    own = _centred(parts, pairs=pairs)
+    own = _centred(parts)
     if not own.any():
         return bonferroni
     if k > BATCHES:
         own, k = _batched(own), BATCHES
-    largest = np.concatenate([_largest(draw, pairs=pairs) for draw in _smoothed(own.T, count, resamples)])
+    largest = np.concatenate([_largest(draw) for draw in _smoothed(own.T, count, resamples)])
     found = float(2 * scipy.stats.t.sf(np.quantile(largest, LEVEL), k - 1))
     return min(max(found, bonferroni / 4), alone)
 
 
-def _centred(parts: Floats, *, pairs: bool) -> Floats:
-    """Return parts less their rows' means, and in pairs less what all entries share, which no difference has."""
+def _centred(parts: Floats) -> Floats:
+    """Return parts less their rows' means, and less what all entries share, which no difference has."""
     off = np.nan_to_num(parts - np.nanmean(parts, axis=1, keepdims=True))
-    return np.asarray(off - off.mean(axis=0) if pairs else off)
+    return np.asarray(off - off.mean(axis=0))
 
 
 def _batched(off: Floats) -> Floats:
@@ -320,15 +307,17 @@ def _shrunk(off: Floats) -> Floats:
     return np.asarray(covariance + 1e-9 * np.trace(covariance) / m * np.eye(m))
 
 
-def _largest(draw: Floats, *, pairs: bool) -> Floats:
-    """Return the largest |t| of each resample ``(r, k, m)``: of all pairs, or of all columns."""
-    k = draw.shape[1]
-    mean = draw.mean(axis=1)
-    off = draw - mean[:, None]
-    if not pairs:
-        return np.asarray((np.abs(mean) / np.sqrt((off**2).sum(axis=1) / (k * (k - 1)))).max(axis=1))
-    square = off.transpose(0, 2, 1) @ off / (k * (k - 1))
-    own = np.einsum("rii->ri", square)
-    spread = own[:, :, None] + own[:, None, :] - 2 * square
+def _largest(draw: Floats) -> Floats:
+    """Return the largest |t| of all pairs of each resample ``(r, k, m)``, which are centred in place."""
+    k, mean = draw.shape[1], draw.mean(axis=1)
+    draw -= mean[:, None]
+    spread = draw.transpose(0, 2, 1) @ draw
+    spread /= k * (k - 1)
+    own = np.einsum("rii->ri", spread).copy()
+    spread *= -2
+    spread += own[:, :, None]
+    spread += own[:, None, :]
     np.einsum("rii->ri", spread)[:] = 1.0
-    return np.asarray(np.sqrt(((mean[:, :, None] - mean[:, None, :]) ** 2 / spread).max(axis=(1, 2))))
+    square = (mean[:, :, None] - mean[:, None, :]) ** 2
+    square /= spread
+    return np.asarray(np.sqrt(square.max(axis=(1, 2))))

@@ -91,9 +91,12 @@ def head_to_head(
     means = rounded if names is None else cluster_means(rounded[None], names)[0]
     count = None if names is None else parts.shape[1]
     return HeadToHead(
-        Interval(float(told.value[0]), float(told.low[0]), float(told.high[0]), len(d), count), better, worse, tests,
+        Interval(float(told.value[0]), float(told.low[0]), float(told.high[0]), len(d), count),
+        better,
+        worse,
+        tests,
         float(rank_biserial(means[None])[0]),
-    )  # fmt: skip
+    )
 
 
 def rank_biserial(differences: Floats) -> Floats:

@@ -41,7 +41,7 @@ def win_rates(
     higher_wins: bool,
     clusters: Sequence[npt.ArrayLike] = (),
     alpha: float = ALPHA,
-    correction: Literal["bonferroni", "holm"] = "bonferroni",
+    correction: Literal["bonferroni", "holm"] = "holm",
 ) -> WinRates:
     """Return how often each entry beats each other one, significantly, over the conditions.
 

@@ -73,9 +73,7 @@ class Trial:
         """Run the check; any exception of the component makes it fail."""
         start = time.perf_counter()
 
-        def outcome(
-            status: Literal["passed", "failed", "skipped"], message: str, late: bool = False
-        ) -> CheckResult:  # fmt: skip
+        def outcome(status: Literal["passed", "failed", "skipped"], message: str, late: bool = False) -> CheckResult:
             return CheckResult(self.component.label, self.check, status, message, time.perf_counter() - start, late)
 
         try:

@@ -63,9 +63,14 @@ class _Placed(torch.Tensor):
     @staticmethod
     def __new__(cls, held: torch.Tensor) -> _Placed:
         placed: _Placed = torch.Tensor._make_wrapper_subclass(
-            cls, held.shape, strides=held.stride(), storage_offset=held.storage_offset(), dtype=held.dtype,
-            layout=held.layout, device=_META,
-        )  # fmt: skip
+            cls,
+            held.shape,
+            strides=held.stride(),
+            storage_offset=held.storage_offset(),
+            dtype=held.dtype,
+            layout=held.layout,
+            device=_META,
+        )
         placed.held = held
         return placed
 

@@ -20,7 +20,7 @@ from imharness.contracts.values import (
     Record,
     Tensors,
     ValueKind,
-)  # fmt: skip
+)
 from imharness.errors import ContractError
 
 CLASSES = 4

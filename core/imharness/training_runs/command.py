@@ -76,13 +76,15 @@ def _list(registry: Registry) -> None:
     from imharness.training_runs.engine import training_defenses
 
     console.table(
-        "Trainings of weights: harness train NAME", ["name", "what it trains"],
+        "Trainings of weights: harness train NAME",
+        ["name", "what it trains"],
         [(r.label, r.summary) for r in registry.of_kind("weight-training")],
-    )  # fmt: skip
+    )
     console.table(
-        "Training defenses: harness train NAME --metric METRIC", ["name", "what it does"],
+        "Training defenses: harness train NAME --metric METRIC",
+        ["name", "what it does"],
         [(d.label, d.summary) for d in training_defenses(registry)],
-    )  # fmt: skip
+    )
 
 
 def _changes(words: Sequence[str]) -> dict[str, str]:

@@ -14,7 +14,8 @@ function element(name, facts = {}, ...children) {
 const brief = (label) => label.replaceAll("harness/", "");
 const p = (value) => (Number.isNaN(value) ? "not testable" : value < 1e-4 ? value.toExponential(1) : value.toFixed(4));
 const both = (value) => (Number.isNaN(value) ? p(value) : `${p(value)} (${p(Math.min(value * index.pairs, 1))})`);
-const around = ({ value, low, high }, digits) => value.toFixed(digits) + (Number.isFinite(low) ? ` (${low.toFixed(digits)} to ${high.toFixed(digits)})` : "");
+const fixed = (value, digits) => value.toFixed(digits).replace(/^-(?=[0.]*$)/, ""); // never "-0.00"
+const around = ({ value, low, high }, digits) => fixed(value, digits) + (Number.isFinite(low) ? ` (${fixed(low, digits)} to ${fixed(high, digits)})` : "");
 
 async function json(name) {
   const answer = await fetch(name);
@@ -118,7 +119,7 @@ function tied(labels, scores, found, conditions) {
   const beats = (i, j) => { const pair = i < j ? found[i][j] : found[j][i]; return pair !== null && (i < j ? pair.difference.low > 0 : pair.difference.high < 0); };
   const sign = index.better === "higher" ? -1 : 1;
   const groups = tieGroups(labels.map((_, i) => i).sort((a, b) => sign * (means[a] - means[b])), beats);
-  const item = (i) => { const made = element("span", { textContent: `${brief(labels[i])} (${means[i].toFixed(index.decimals)})` }); made.dataset.mean = means[i]; made.dataset.label = labels[i]; return made; };
+  const item = (i) => { const made = element("span", { textContent: `${brief(labels[i])} (${fixed(means[i], index.decimals)})` }); made.dataset.mean = means[i]; made.dataset.label = labels[i]; return made; };
   return [
     heading,
     element("ol", { className: "groups" }, ...groups.map((g) => element("li", {}, ...g.flatMap((i, k) => (k ? [", ", item(i)] : [item(i)]))))),

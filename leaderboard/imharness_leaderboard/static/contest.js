@@ -57,7 +57,9 @@ export function contest(index, vectors, facts, conditions) {
   const score = (e, c, i) => vectors[e][index.starts[c] + i];
   const any = (e, c, known) => units(c).some((_, i) => known(score(e, c, i)));
   const present = index.entries.map((_, e) => e).filter((e) => conditions.some((c) => any(e, c, (s) => !Number.isNaN(s))));
-  const settings = conditions.filter((c) => present.filter((e) => any(e, c, Number.isFinite)).length >= 0.5 * present.length);
+  const ours = present.filter((e) => index.entries[e].split(" + ").every((part) => part.startsWith("harness/")));
+  const most = (among, c) => among.filter((e) => any(e, c, Number.isFinite)).length >= 0.5 * among.length;
+  const settings = conditions.filter((c) => most(present, c) || (ours.length && most(ours, c)));
   const names = [...new Set(settings.flatMap(units))].sort((a, b) => a - b);
   const place = new Map(names.map((unit, u) => [unit, u]));
   const at = new Map(settings.map((c) => [c, Int32Array.from(units(c), (unit) => place.get(unit))]));
@@ -96,7 +98,7 @@ export function contest(index, vectors, facts, conditions) {
   }
 
   const decisions = new Map(present.map((e) => [e, new Map()]));
-  const own = new Map(present.map((e) => [e, worst(e, decisions.get(e))]));
+  const worsts = new Map(present.map((e) => [e, worst(e, decisions.get(e))]));
   const coverage = new Map(present.map((e) => {
     let known = 0, all = 0;
     for (const c of settings) units(c).forEach((_, i) => { all++; known += Number.isFinite(score(e, c, i)); });
@@ -115,7 +117,7 @@ export function contest(index, vectors, facts, conditions) {
     const all = [...decided.values()].reduce((a, b) => a + b, 0);
     const row = {
       label, coverage: 100 * coverage.get(e), complete: complete.includes(e), control: about.control, passes: about.passes, flagged: about.flagged,
-      worst: meanValue(own.get(e), clusters, index.tails), unaware: against(e, false), aware: against(e, true),
+      worst: meanValue(worsts.get(e), clusters, index.tails), unaware: against(e, false), aware: against(e, true),
       broken_by: Object.fromEntries([...decided].map(([name, n]) => [name, n / all]).sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1))),
       rank: null, behind: null,
     };
@@ -134,16 +136,17 @@ export function contest(index, vectors, facts, conditions) {
   const number = (value) => value?.value ?? Infinity;
   const key = (row) => [!row.rank, number(row.rank), !row.worst, row.worst ? -sign * row.worst.value : 0, row.label];
   rows.sort((a, b) => { const [x, y] = [key(a), key(b)]; const i = x.findIndex((v, j) => v !== y[j]); return i < 0 ? 0 : x[i] < y[i] ? -1 : 1; });
-  return { rows, ...winner(rows, (a, b) => ahead(index.entries.indexOf(a), index.entries.indexOf(b))), units: names.length, clusters: clusters && sampled };
+  return { rows, ...winner(rows, facts.all_controls, (a, b) => ahead(index.entries.indexOf(a.label), index.entries.indexOf(b.label))), units: names.length, clusters: clusters && sampled };
 }
 
 const finite = (x) => (Number.isFinite(x) ? x : null);
 
-/** Who wins, as the policy has it: `winner` is "" where no entry stands, or it is not told from the control `rival`. */
-function winner(rows, ahead) {
+/** Who wins, as the rules have it: `winner` is "" where no entry stands, or it is not told from the control `rival`. */
+function winner(rows, allControls, ahead) {
   const stands = rows.filter((row) => row.complete && !row.control && row.passes && !row.flagged);
-  const controls = rows.filter((row) => row.complete && row.control && row.passes);
-  const first = stands.reduce((best, row) => (!best || row.rank.value < best.rank.value || (row.rank.value === best.rank.value && row.label < best.label) ? row : best), null);
-  const rival = first && controls.find((control) => !(ahead(first.label, control.label).low > 0));
+  const controls = rows.filter((row) => row.complete && row.control && (allControls || row.passes));
+  const behind = new Map(stands.map((row) => [row, stands.filter((other) => other !== row && ahead(other, row).value > 0).length]));
+  const first = stands.reduce((best, row) => (!best || behind.get(row) < behind.get(best) || (behind.get(row) === behind.get(best) && row.label < best.label) ? row : best), null);
+  const rival = first && controls.find((control) => !(ahead(first, control).low > 0));
   return { first: first?.label ?? "", winner: first && !rival ? first.label : "", rival: rival?.label ?? "" };
 }

@@ -104,7 +104,7 @@ class Ranking {
     this.versus(null, {});
   }
 
-  /** Write cells again; the cell with the link that opens the row stays, as it has the focus. */
+  /** Write cells again, but not the one with the link that opens the row: it may have the focus. */
   write(cells, made) { cells.forEach((cell, i) => { if (cell.tagName === "TD") cell.innerHTML = made[i]; }); }
 
   fill(index, found, picks) {
@@ -139,13 +139,13 @@ class Ranking {
     this.versus(index, picks, found.rows[0]?.label);
   }
 
-  text(number) { return Number.isFinite(number) ? number.toFixed(this.decimals) : "–"; }
+  text(number) { return Number.isFinite(number) ? number.toFixed(this.decimals).replace(/^-(?=[0.]*$)/, "") : "–"; }
 
   strip(shares) {
     let x = 0;
     return this.facts.attacks.filter((name) => shares[name]).map((name) => {
       const width = 100 * shares[name], piece = svg("rect", { class: `k${Math.min(this.facts.attacks.indexOf(name), this.facts.colours)}`, x, width, height: 14 });
-      piece.append(Object.assign(document.createElementNS(SVG, "title"), { textContent: `${brief(name)}: worst for ${Math.round(width)}%` }));
+      piece.append(Object.assign(document.createElementNS(SVG, "title"), { textContent: `${brief(name)}: the worst for ${Math.round(width)}%` }));
       x += width;
       return piece;
     });
@@ -155,7 +155,7 @@ class Ranking {
   notes(cell, own, found, plain, index) {
     const kept = [...cell.children].filter((badge) => !["first", "broken", "incomplete"].some((kind) => badge.classList.contains(kind)));
     const made = [];
-    if (own?.label === found.winner && own) made.push(badge("first", "winner", "The best among entries that pass, are complete and are no control"));
+    if (own?.label === found.winner && own) made.push(badge("first", "winner", "The best entry that passes, is complete and is not a control"));
     const breaks = own && !own.control && this.broken(own, plain, index);
     if (breaks) made.push(badge("broken", `broken by ${this.facts.attackNames[breaks] ?? brief(breaks)}`, `The worst attack leaves less than ${100 * this.facts.broken}% of what it seems to protect`));
     if (own && !own.complete) made.push(badge("incomplete", "incomplete", "It lacks settings that others have, and cannot win"));
@@ -171,11 +171,11 @@ class Ranking {
   }
 
   sentence(found, by, picks) {
-    const chosen = Object.entries(picks).filter(([, v]) => v).map(([key, v]) => (key === "attacker" ? (v === "aware" ? "attackers that know the defense" : "unaware attackers") : `${key} ${brief(v)}`)).join(", ");
+    const chosen = Object.entries(picks).filter(([, v]) => v).map(([key, v]) => (key === "attacker" ? (v === "aware" ? "attackers that know the defense" : "attackers that do not know the defense") : `${key} ${brief(v)}`)).join(", ");
     const name = (label) => this.facts.names[label] ?? brief(label);
     if (!found.first) return `With ${chosen}: no entry that met every attack keeps enough utility, so there is no winner.`;
     const first = by.get(found.first), held = `${this.facts.measure} ${this.text(first.worst.value)}`;
-    if (!found.winner) return `With ${chosen}: this data cannot tell ${name(found.first)} (${held}) from ${name(found.rival)}, a control.`;
+    if (!found.winner) return `With ${chosen}: these data cannot tell ${name(found.first)} (${held}) from ${name(found.rival)}, a control.`;
     const rank = first.rank.low === null ? "" : `, rank ${first.rank.low}–${first.rank.high}`;
     return `With ${chosen}: ${name(found.first)} holds ${held}${rank}, the best of those that keep enough utility, and told from every control.`;
   }

@@ -3,7 +3,7 @@
 export const RESAMPLES = 1000;
 export const LEVEL = 0.95;
 const EXACT_UP_TO = 50;
-const PERMUTED_UP_TO = 13;
+const PERMUTED_UP_TO = 25;
 export const FEWEST = 5; // clusters
 
 /** Upper tail of the normal distribution, relative error about 1e-14: a series below 3, a continued fraction above. */
@@ -100,13 +100,12 @@ export function wilcoxonGreater(differences) {
   const plain = groups.every((g) => g.count === 1);
   if (plain && n <= EXACT_UP_TO) return survival(n)[Math.round(plus)];
   if (!plain && n <= PERMUTED_UP_TO) {
-    const ranks = groups.flatMap((g) => Array(g.count).fill(g.rank));
+    const ranks = groups.flatMap((g) => Array(g.count).fill(2 * g.rank)); // twice the ranks are whole numbers
+    const ways = new Float64Array(ranks.reduce((all, rank) => all + rank, 0) + 1);
+    ways[0] = 1;
+    for (const rank of ranks) for (let w = ways.length - 1; w >= rank; w--) ways[w] += ways[w - rank];
     let reached = 0;
-    for (let signs = 0; signs < 2 ** n; signs++) {
-      let sum = 0;
-      for (let i = 0; i < n; i++) if (signs >> i & 1) sum += ranks[i];
-      reached += sum >= plus - 1e-9;
-    }
+    for (let w = Math.round(2 * plus); w < ways.length; w++) reached += ways[w];
     return reached / 2 ** n;
   }
   const ties = groups.reduce((sum, g) => sum + g.count ** 3 - g.count, 0);

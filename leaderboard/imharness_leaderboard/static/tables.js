@@ -1,7 +1,7 @@
 // Tables can be sorted, filtered by text and facet, copied and compared; columns and intervals can be shown or hidden.
-// The address of the page keeps the view. Of a table with many rows only those in sight are in the page.
+// The address of the page keeps the view. A table with many rows keeps only the visible ones in the page.
 const MANY = 200; // rows
-const LATEX_COLUMNS = 8; // as many as a page of a paper holds
+const LATEX_COLUMNS = 8; // the most that fit on a page of a paper
 const state = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
 let waiting = 0;
 

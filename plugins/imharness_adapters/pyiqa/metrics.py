@@ -38,17 +38,19 @@ from imharness_vision.libraries import InfoFrom, require_library
 
 LABEL = "pyiqa, non-commercial licence"
 RUN_CODE = {"qalign", "qalign_8bit", "qalign_4bit", "compare2score"}
-"""They download Python code with their weights, and run it."""
+"""The metrics that download Python code with their weights and run it."""
 LEFT_OUT = {"fid", "sfid", "fid_dinov2", "inception_score", "clipscore", "fgresq_pair", *RUN_CODE}
-"""They compare sets of images, need a text, return several numbers, or run code that they download."""
+"""The metrics that compare sets of images, need a text, return several numbers, or run code that they download."""
 PAPER = Paper(
-    title="IQA-PyTorch: PyTorch Toolbox for Image Quality Assessment", authors="Chen & Mo", year=2022,
+    title="IQA-PyTorch: PyTorch Toolbox for Image Quality Assessment",
+    authors="Chen & Mo",
+    year=2022,
     url="https://github.com/chaofengc/IQA-PyTorch",
-)  # fmt: skip
+)
 
 
 class Prepared(BaseModel):
-    """What `harness pyiqa prepare` found out: the range of scores on `images` images of `data`."""
+    """The findings of `harness pyiqa prepare`: the range of scores on `images` images of `data`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -61,7 +63,7 @@ class Prepared(BaseModel):
 
 
 def is_here() -> bool:
-    """Say whether pyiqa is installed, without importing it."""
+    """Return whether pyiqa is installed, without importing it."""
     return importlib.util.find_spec("pyiqa") is not None
 
 
@@ -82,12 +84,12 @@ def configurations(mode: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def record(name: str) -> Path:
-    """Return the file that keeps what was found out about a metric."""
+    """Return the file that keeps the findings about a metric."""
     return cache_folder().parent / "pyiqa" / f"{name}.json"
 
 
 def prepared(name: str) -> Prepared | None:
-    """Return what was found out about a metric on this machine, or None."""
+    """Return the findings about a metric on this machine, or None."""
     path = record(name)
     return _read(path, path.stat().st_mtime_ns) if name and path.is_file() else None
 
@@ -104,14 +106,18 @@ def _facts(metric: "_Pyiqa") -> MetricInfo:
     config, found = configurations(metric.mode).get(metric.name, {}), prepared(metric.name)
     bounds = (found.lower, found.upper) if found and metric.mode == "NR" and found.lower < found.upper else None
     return MetricInfo(
-        id=metric.id, version="1", labelled=LABEL, paper=PAPER, bounds=bounds,
+        id=metric.id,
+        version="1",
+        labelled=LABEL,
+        paper=PAPER,
+        bounds=bounds,
         higher_means="worse_quality" if config.get("lower_better") else "better_quality",
         differentiable=found is None or found.differentiable,
-    )  # fmt: skip
+    )
 
 
 class _Pyiqa(BaseModel):
-    """What both kinds of metrics share."""
+    """The base of both kinds of metrics."""
 
     id: ClassVar[str]
     mode: ClassVar[str]
@@ -144,7 +150,7 @@ class _Pyiqa(BaseModel):
             raise Unavailable(f"{self.name} of pyiqa is not prepared", f"harness pyiqa prepare {self.name}")
 
     def content(self) -> str:
-        """Return a digest of what was found out when the metric was prepared."""
+        """Return a digest of the findings when the metric was prepared."""
         found = prepared(self.name)
         return hashlib.sha256(found.model_dump_json().encode()).hexdigest() if found else ""
 

@@ -1,4 +1,4 @@
-"""What is found out about a metric of pyiqa before it is used: range of scores, direction, gradients."""
+"""Examines a metric of pyiqa before it is used: range of scores, direction, gradients."""
 
 import importlib.metadata
 import os
@@ -13,7 +13,7 @@ from imharness_adapters.pyiqa.quiet import WEIGHTS_ONLY
 
 BATCH = 8
 NOISE = 0.1
-"""Standard deviation of the noise that a metric with a reference must see as worse, images in [0, 1]."""
+"""The standard deviation of noise that a full-reference metric must rate as worse, for images in [0, 1]."""
 
 
 def prepared_on(name: str, dataset: ImageDataset, count: int, device: torch.device) -> Prepared:
@@ -51,9 +51,13 @@ def prepared_on(name: str, dataset: ImageDataset, count: int, device: torch.devi
     if len(scores) != len(chosen) * (1 + compares) or not bool(torch.isfinite(scores).all()):
         raise ContractError(f"pyiqa:{name} gives no finite score for each image")
     kept = Prepared(
-        pyiqa=importlib.metadata.version("pyiqa"), lower=float(scores.min()), upper=float(scores.max()),
-        differentiable=differentiable, data=dataset.label, images=len(chosen),
-    )  # fmt: skip
+        pyiqa=importlib.metadata.version("pyiqa"),
+        lower=float(scores.min()),
+        upper=float(scores.max()),
+        differentiable=differentiable,
+        data=dataset.label,
+        images=len(chosen),
+    )
     path = record(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(kept.model_dump_json(indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""How networks of pyiqa are made: without a download, and with weights opened as weights only."""
+"""Makes networks of pyiqa without a download, and with weights opened as weights only."""
 
 import importlib
 import os
@@ -12,7 +12,7 @@ from unittest.mock import patch
 from imharness.errors import Unavailable
 
 WEIGHTS_ONLY = {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
-"""torch runs no code in a file of weights then."""
+"""The setting with which torch runs no code in a file of weights."""
 _alone = threading.RLock()
 
 
@@ -46,7 +46,7 @@ def offline(remedy: str) -> Iterator[None]:
 
 
 def _is_of_hub(error: BaseException | None) -> bool:
-    """Return whether an error comes of a file of the Hugging Face Hub that is not here."""
+    """Return whether an error comes from a file of the Hugging Face Hub that is not here."""
     while error is not None:
         if type(error).__name__ in ("LocalEntryNotFoundError", "OfflineModeIsEnabled"):
             return True

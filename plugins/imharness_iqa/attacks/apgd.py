@@ -22,8 +22,10 @@ class Apgd(Attack):
         strengths={"weak": {"radius": 2 / 255}, "medium": {"radius": 4 / 255}, "strong": {"radius": 8 / 255}},
         paper="croce2020",
     )
-    radius: float = Field(default=4 / 255, gt=0, le=1, description="L-infinity ball, in units of the pixel range.")
-    steps: int = Field(default=10, ge=1, le=10_000, description="Gradient steps.")
+    radius: float = Field(
+        default=4 / 255, gt=0, le=1, description="Radius of the L-infinity ball, in units of the pixel range."
+    )
+    steps: int = Field(default=10, ge=1, le=10_000, description="Number of gradient steps.")
 
     def budget(self) -> Budget:
         """Return the ball and the number of scores: one per step and one for the start."""

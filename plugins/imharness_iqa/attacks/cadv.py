@@ -1,8 +1,8 @@
 """cAdv: a colourisation network gives the image other colours and keeps its lightness.
 
 Bhattad, Chong, Liang, Li & Forsyth, "Unrestricted Adversarial Examples via Semantic Manipulation" (ICLR 2020), section
-3.1. Adam optimises the colour hints and their mask. The hints come from the clusters whose colours the network is most
-certain of.
+3.1. Adam optimises the colour hints and their mask. The hints come from the clusters whose colours the network
+predicts with the most certainty.
 """
 
 import torch
@@ -35,8 +35,8 @@ class CAdv(Attack):
         },
         paper="bhattad2020",
     )
-    learning_rate: float = Field(default=0.0005, gt=0, le=1, description="Step size of Adam, in scaled colour units.")
-    iterations: int = Field(default=10, ge=1, le=10_000, description="Steps of Adam.")
+    learning_rate: float = Field(default=0.0005, gt=0, le=1, description="Adam's step size, in scaled colour units.")
+    iterations: int = Field(default=10, ge=1, le=10_000, description="Number of Adam steps.")
     backbone: Backbone = Field(default="published", description="Colourisation network.")
 
     def budget(self) -> Budget:

@@ -14,7 +14,7 @@ from imharness.images import AttackInfo, Budget, FittedAttack, ImageRng, Images,
 from imharness_iqa.unet import UNet
 
 REACH = 10 / 255
-"""Largest perturbation at amplitude 1, in units of the pixel range."""
+"""The largest perturbation at amplitude 1, in units of the pixel range."""
 
 
 class Facpa(FittedAttack):
@@ -30,14 +30,14 @@ class Facpa(FittedAttack):
     )
     fit_fields = ("width", "depth", "epochs", "learning_rate", "batch")
     amplitude: float = Field(
-        default=0.6, gt=0, le=10, description="Factor on the perturbation, which is at most 10/255."
+        default=0.6, gt=0, le=10, description="Factor on the perturbation, which without it is at most 10/255."
     )
     width: int = Field(
-        default=64, ge=1, le=512, description="Channels of the first layer; up to 8 times as many below."
+        default=64, ge=1, le=512, description="Channels of the first layer; deeper layers have up to 8 times as many."
     )
     depth: int = Field(default=8, ge=2, le=10, description="Number of times that the U-Net halves the image.")
     epochs: int = Field(default=5, ge=1, le=1000, description="Passes over the training images.")
-    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Learning rate of Adam.")
+    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Adam's learning rate.")
     batch: int = Field(default=8, ge=1, le=1024, description="Images per training step.")
 
     def budget(self) -> Budget:

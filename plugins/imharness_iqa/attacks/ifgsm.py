@@ -20,9 +20,11 @@ class Ifgsm(Attack):
         strengths={"weak": {"alpha": 0.2 / 255}, "medium": {"alpha": 0.4 / 255}, "strong": {"alpha": 0.8 / 255}},
         paper="kurakin2017",
     )
-    alpha: float = Field(default=1 / 255, gt=0, le=1, description="Step, in units of the pixel range.")
-    radius: float = Field(default=10 / 255, gt=0, le=1, description="L-infinity ball, in units of the pixel range.")
-    iterations: int = Field(default=10, ge=1, le=10_000, description="Steps.")
+    alpha: float = Field(default=1 / 255, gt=0, le=1, description="Step size, in units of the pixel range.")
+    radius: float = Field(
+        default=10 / 255, gt=0, le=1, description="Radius of the L-infinity ball, in units of the pixel range."
+    )
+    iterations: int = Field(default=10, ge=1, le=10_000, description="Number of steps.")
 
     def budget(self) -> Budget:
         """Return the ball and the number of scores: one per step."""

@@ -2,8 +2,8 @@
 
 Korhonen & You, "Adversarial attacks against blind image quality assessment models" (QoEVMA 2022). The published code
 takes the signed horizontal Sobel response of the first image of a batch. Here every image has its own map, from the
-magnitude of the gradient. As there, the score is divided by its range and the map by 255: where the map is small, the
-gradient comes near Adam's epsilon of 1e-8, and the steps shrink with it.
+magnitude of the gradient. As in that code, the score is divided by its range and the map by 255: where the map is
+small, the gradient comes near Adam's epsilon of 1e-8, and the steps shrink with it.
 """
 
 import torch
@@ -34,7 +34,7 @@ def activity(images: Images) -> torch.Tensor:
 
 
 class Korhonen(AdamAttack):
-    """Adam on the score, the gradient masked by a map of spatial activity."""
+    """Adam on the score, with the gradient masked by a map of spatial activity."""
 
     info = AttackInfo(
         id="harness/korhonen", version="2", access="white_box", norm="linf", strengths=STRENGTHS, paper="korhonen2022"

@@ -26,9 +26,11 @@ class Madc(Attack):
         },
         paper="wang2008",
     )
-    learning_rate: float = Field(default=0.001, gt=0, le=1, description="Step, in units of the pixel range.")
-    iterations: int = Field(default=8, ge=1, le=10_000, description="Steps.")
-    rmse: float = Field(default=10 / 255, gt=0, le=1, description="Largest root mean squared error.")
+    learning_rate: float = Field(default=0.001, gt=0, le=1, description="Step size, in units of the pixel range.")
+    iterations: int = Field(default=8, ge=1, le=10_000, description="Number of steps.")
+    rmse: float = Field(
+        default=10 / 255, gt=0, le=1, description="Largest root mean squared error, in units of the pixel range."
+    )
 
     def budget(self) -> Budget:
         """Return the largest change and the number of scores: one per step."""

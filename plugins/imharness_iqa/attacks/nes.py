@@ -23,11 +23,11 @@ class Nes(Attack):
         paper="ilyas2018",
     )
     eps: float = Field(default=0.1, gt=0, le=1, description="L-infinity distance, in units of the pixel range.")
-    steps: int = Field(default=250, ge=1, le=100_000, description="Ascent steps.")
+    steps: int = Field(default=250, ge=1, le=100_000, description="Number of ascent steps.")
     pairs: int = Field(default=20, ge=1, le=1000, description="Antithetic pairs per step.")
     sigma: float = Field(default=0.001, gt=0, le=1, description="Size of the noise, in units of the pixel range.")
     rate: float = Field(default=0.1, gt=0, description="Euclidean length of a step on the tile.")
-    tile: int = Field(default=32, ge=1, le=1024, description="Side of the tile, px.")
+    tile: int = Field(default=32, ge=1, le=1024, description="Side of the tile, in px.")
 
     def budget(self) -> Budget:
         """Return the distance and the number of scores: two per pair and step."""

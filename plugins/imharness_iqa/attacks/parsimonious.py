@@ -16,9 +16,9 @@ from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Pertu
 GRID = 256
 FIRST_BLOCK = 32
 AT_ONCE = 64
-"""Blocks that one local search works on."""
+"""The number of blocks that one local search works on."""
 BASE, INSERT, INSERT_LAZY, DELETE, DELETE_LAZY = range(5)
-"""Phases of a local search: score the start; score each block's flip, take the best, then the others lazily."""
+"""The phases of a local search: score the start; score the flip of each block, take the best, then go on lazily."""
 
 
 class Parsimonious(Attack):
@@ -41,7 +41,7 @@ class Parsimonious(Attack):
         return Budget(radius=self.epsilon, queries=self.queries)
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack; each image gets the noise with the highest score it saw, or none: one query asks that."""
+        """Return the attack; each image gets the noise with the highest score seen, or none if all noise lowers it."""
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             blocks = all_blocks(rng, self.queries)
@@ -65,7 +65,7 @@ class Parsimonious(Attack):
 
 
 def _nearest(side: int, device: torch.device) -> torch.Tensor:
-    """Return int64 ``(side,)``: the line of the grid whose noise each line of an image has."""
+    """Return int64 ``(side,)``: for each line of an image, the line of the grid from which it takes its noise."""
     line = torch.arange(GRID, device=device).float()
     return F.interpolate(line[None, None], side, mode="nearest")[0, 0].long()
 
@@ -73,8 +73,8 @@ def _nearest(side: int, device: torch.device) -> torch.Tensor:
 def all_blocks(rng: ImageRng, queries: int) -> torch.Tensor:
     """Return int64 ``(N, batches, AT_ONCE, 4)``: channel, top, left, side of the blocks, coarse to fine, shuffled.
 
-    Each block is asked for at least once, so that `queries` bounds how many are needed; the last batch of the finest
-    level may not be reached.
+    Each block needs at least one query, so `queries` bounds the number of blocks; the last batch of the finest level
+    may not be reached.
     """
     parts, side, count = [], FIRST_BLOCK, 0
     while side >= 1 and count < queries:
@@ -92,21 +92,21 @@ def all_blocks(rng: ImageRng, queries: int) -> torch.Tensor:
 
 @dataclass
 class _Search:
-    """State of the search; all tensors have one row per image."""
+    """The state of the search; all tensors have one row per image."""
 
     positive: torch.Tensor
     """bool ``(N, 3, GRID, GRID)``: where the noise is +epsilon."""
     batch: torch.Tensor
     phase: torch.Tensor
     score: torch.Tensor
-    """Of the noise as it stands."""
+    """The score of the present noise, ``(N,)``."""
     inside: torch.Tensor
     """bool ``(N, AT_ONCE)``: blocks of the batch with positive sign."""
     todo: torch.Tensor
-    """Blocks whose flip is still to be scored."""
+    """bool ``(N, AT_ONCE)``: blocks whose flip is still to be scored."""
     queued: torch.Tensor
     gain: torch.Tensor
-    """Of the score, by the flip of each block, as last seen."""
+    """``(N, AT_ONCE)``: by how much the flip of each block raised the score when it was last tried."""
 
     @classmethod
     def begin(cls, n: int, device: torch.device) -> "_Search":
@@ -117,12 +117,12 @@ class _Search:
         return cls(canvas, integers, integers, integers.float(), flags, flags, flags, empty)
 
     def choice(self) -> torch.Tensor:
-        """Return the block that each image asks for next; meaningless in the base phase."""
+        """Return the block whose flip each image tries next; meaningless in the base phase."""
         first = self.todo.float().argmax(dim=1)
         return torch.where(self._lazy(), self._best(), first)
 
     def proposed(self, blocks: torch.Tensor, down: torch.Tensor, across: torch.Tensor) -> torch.Tensor:
-        """Return the noise whose score is wanted, at some rows and columns of the grid."""
+        """Return the proposed noise at some rows and columns of the grid."""
         flip = self._area(blocks, self.choice(), down, across) & (self.phase != BASE)[:, None, None, None]
         return self.positive[:, :, down[:, None], across] ^ flip
 
@@ -155,7 +155,7 @@ class _Search:
         self.score = torch.where(which, score, self.score)
 
     def _enter(self, blocks: torch.Tensor, based: torch.Tensor, ended: torch.Tensor) -> None:
-        """Begin the insertion after the base score, the deletion after the insertion, the next batch after that."""
+        """Start the insertion after the base score, the deletion after the insertion, and then the next batch."""
         inserting = self.phase <= INSERT_LAZY
         to_delete = ended & inserting
         to_next = ended & ~inserting
@@ -188,7 +188,7 @@ class _Search:
     def _area(
         self, blocks: torch.Tensor, choice: torch.Tensor, down: torch.Tensor, across: torch.Tensor
     ) -> torch.Tensor:
-        """Return bool ``(N, 3, rows, columns)``: where one block of each image covers those of the grid."""
+        """Return bool ``(N, 3, rows, columns)``: where one block of each image covers these rows and columns."""
         number = torch.arange(len(blocks), device=blocks.device)
         channel, top, left, side = self._current(blocks)[number, choice].unbind(dim=1)
         rows = (down >= top[:, None]) & (down < (top + side)[:, None])

@@ -14,9 +14,9 @@ from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Pertu
 from imharness_iqa.random_search import share
 
 PLACE_EVERY = 4
-"""Every so many queries a new place is proposed, otherwise new colours."""
+"""The number of queries between two proposals of a new place; the others propose new colours."""
 REACH = 0.75
-"""Longest move of the patch at the first query, as a share of the height; it shrinks linearly to nothing."""
+"""The longest move of the patch at the first query, as a share of the height; it shrinks linearly to zero."""
 INITIAL_SQUARES = 1000
 
 
@@ -85,7 +85,7 @@ def _square(rng: ImageRng, changed: int, side: int) -> torch.Tensor:
 
 
 def _recoloured(rng: ImageRng, patch: torch.Tensor, inside: torch.Tensor, one_channel: bool) -> torch.Tensor:
-    """Return patches whose square has another colour of 0 and 1: one channel inverted, or a new colour."""
+    """Return patches whose square has another colour with channels 0 or 1: one channel inverted, or a new colour."""
     if one_channel:
         turned = torch.nn.functional.one_hot(rng.integers(0, 3, 1)[:, 0], 3)[:, :, None, None]
         return torch.where(turned.bool(), 1 - patch, patch)
@@ -96,7 +96,7 @@ def _recoloured(rng: ImageRng, patch: torch.Tensor, inside: torch.Tensor, one_ch
 
 
 def _initial(rng: ImageRng, side: int) -> torch.Tensor:
-    """Return ``(N, 3, side, side)`` of 0 and 1: small squares of random colours, one over the other."""
+    """Return ``(N, 3, side, side)`` with values 0 and 1: small squares of random colours, one over the other."""
     largest = max(1, math.ceil(side**0.5) - 1)
     sizes = 1 + rng.integers(0, largest, INITIAL_SQUARES)
     corners = (rng.uniform(INITIAL_SQUARES, 2) * (side - sizes[:, :, None] + 1)).long()

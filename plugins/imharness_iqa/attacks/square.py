@@ -2,8 +2,8 @@
 
 Andriushchenko, Croce, Flammarion & Hein, "Square Attack: a query-efficient black-box adversarial attack via random
 search" (ECCV 2020), algorithms 1 and 2 and the schedule of p in section 5. As in the code of Guardians of Image
-Quality, the best image so far is the clean one at first; the vertical stripes that algorithm 2 starts from are the
-first proposal.
+Quality, the search starts from the clean image; the vertical stripes that algorithm 2 starts from are the first
+proposal.
 """
 
 import torch

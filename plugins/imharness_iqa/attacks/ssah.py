@@ -28,7 +28,7 @@ class Ssah(AdamAttack):
         id="harness/ssah", version="1", access="white_box", norm="linf", strengths=STRENGTHS, paper="luo2022"
     )
     learning_rate: float = Field(
-        default=0.001, gt=0, le=1, description="Step size of Adam, in units of the pixel range."
+        default=0.001, gt=0, le=1, description="Adam's step size, in units of the pixel range."
     )
     weight: float = Field(default=0.1, ge=0, description="Weight of the low-frequency distance, a sum over pixels.")
 

@@ -1,7 +1,7 @@
 """StAdv: warp the image so that its score rises.
 
 Xiao, Zhu, Li, He, Liu & Song, "Spatially Transformed Adversarial Examples" (ICLR 2018), equations 1 to 4: L-BFGS on a
-flow field, a loss of the score plus the roughness of the flow. The loss of the score is the rank loss c / (c + score)
+flow field; the loss is a loss of the score plus the roughness of the flow. The former is the rank loss c / (c + score)
 with a constant c of 1.5 ranges, as in the published benchmark; the score is measured from the lower bound of the
 metric.
 """
@@ -15,13 +15,13 @@ from imharness_iqa.adam_attack import relative
 from imharness_vision.lbfgs import minimise
 
 RIVAL = 1.5
-"""The score that the rank loss compares with, in ranges of the metric."""
+"""The constant c of the rank loss, in ranges of the metric."""
 SCORE_WEIGHT, FLOW_WEIGHT = 50.0, 1e-5
 HISTORY = 100
 
 
 def warped(images: Images, flow: torch.Tensor) -> Images:
-    """Return images that show at each pixel what lies `flow` ``(N, 2, H, W)`` px away (down, right), bilinear."""
+    """Return images sampled bilinearly at each pixel plus `flow` ``(N, 2, H, W)``, in px (down, right)."""
     height, width = images.shape[2:]
     rows = torch.linspace(-1, 1, height, device=images.device)[None, :, None] + 2 * flow[:, 0] / max(height - 1, 1)
     columns = torch.linspace(-1, 1, width, device=images.device)[None, None] + 2 * flow[:, 1] / max(width - 1, 1)
@@ -53,7 +53,7 @@ class StAdv(Attack):
         },
         paper="xiao2018",
     )
-    learning_rate: float = Field(default=2.5, gt=0, le=100, description="Length of an L-BFGS step over the unit step.")
+    learning_rate: float = Field(default=2.5, gt=0, le=100, description="Factor on each L-BFGS step.")
     iterations: int = Field(default=3, ge=1, le=10_000, description="Steps.")
 
     def budget(self) -> Budget:

@@ -13,7 +13,7 @@ from imharness.images import AttackInfo, Budget, FittedAttack, ImageRng, Images,
 from imharness_iqa.tiles import laid
 
 CLIP = 0.1
-"""Largest entry of a tile, in units of the pixel range."""
+"""The largest entry of a tile, in units of the pixel range."""
 
 
 class Uap(FittedAttack):
@@ -35,7 +35,7 @@ class Uap(FittedAttack):
     amplitude: float = Field(default=0.6, gt=0, le=10, description="Factor that the trained tile is multiplied by.")
     tile: int = Field(default=256, ge=8, le=2048, description="Side of the tile, px.")
     epochs: int = Field(default=5, ge=1, le=1000, description="Passes over the training images.")
-    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Learning rate of Adam.")
+    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Adam's learning rate.")
     batch: int = Field(default=8, ge=1, le=1024, description="Images per training step.")
 
     def budget(self) -> Budget:

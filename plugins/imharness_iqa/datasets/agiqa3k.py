@@ -16,7 +16,7 @@ SOURCE = DataSource(
         Archive(file="AGIQA-3K.zip"),
         Archive(file="data.csv", address="https://github.com/lcysyzxdxc/AGIQA-3k-Database/raw/main/data.csv"),
     ),
-    steps="get data.csv and, by the link of Google Drive in the README, the images from "
+    steps="get data.csv and, by the Google Drive link in the README, the images from "
     "https://github.com/lcysyzxdxc/AGIQA-3k-Database, and call the archive AGIQA-3K.zip",
     members=("images/*.jpg", "data.csv"),
     units=2_982,

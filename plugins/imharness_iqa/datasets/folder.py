@@ -16,7 +16,7 @@ class Folder(FolderDataset):
     info = Info(id="harness/folder", version="1")
     address = "path"
     path: str = Field(default="", description="Folder of images, here or among the assets.")
-    mos: str = Field(default="", description="Table of scores, if it is not PATH/mos.csv; higher is better.")
+    mos: str = Field(default="", description="Table of scores, if not PATH/mos.csv; higher is better.")
 
     def listing(self) -> Listing:
         """Return the images of the folder, or those that the table of scores names."""
@@ -24,7 +24,7 @@ class Folder(FolderDataset):
             raise Unavailable("no folder is named", "--dataset folder:PATH")
         folder = place(self.path)
         if not folder.is_dir():
-            raise Unavailable(f"{folder} is no folder", "--dataset folder:PATH")
+            raise Unavailable(f"{folder} is not a folder", "--dataset folder:PATH")
         table = place(self.mos) if self.mos else folder / "mos.csv"
         if not table.is_file():
             if self.mos:

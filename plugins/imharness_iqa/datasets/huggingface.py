@@ -1,7 +1,7 @@
 """A data set that the library ``datasets`` of Hugging Face saved on this disk: ``huggingface:PATH``.
 
-PATH is what `Dataset.save_to_disk` or `DatasetDict.save_to_disk` wrote; of the latter a split is chosen. The files are
-read as they are, without that library. Images must be inside the files, as they are by default.
+PATH is the folder that `Dataset.save_to_disk` or `DatasetDict.save_to_disk` wrote; from the latter, one split is used.
+The files are read without that library. Images must be inside the files, as they are by default.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ HINT = "--dataset huggingface:PATH"
 
 @dataclass(frozen=True)
 class Saved:
-    """A data set on the disk: its files, and what its columns are by name, as the library describes them."""
+    """A data set on the disk: its files, and the library's description of each column, by name."""
 
     files: Sequence[Path]
     features: dict[str, dict[str, Any]]
@@ -41,7 +41,7 @@ class HuggingFace(ImageDataset):
     mos: str = Field(default="mos", description="Column of opinion scores, higher is better, if there is one.")
 
     def saved(self) -> Saved:
-        """Return what is on the disk; raises `Unavailable` or `UsageError`."""
+        """Return the data set on the disk; raises `Unavailable` or `UsageError`."""
         if not self.path:
             raise Unavailable("no folder is named", HINT)
         folder = Path(self.path)
@@ -51,7 +51,7 @@ class HuggingFace(ImageDataset):
                 raise UsageError(f"{self.label}: split must be one of {', '.join(splits)}, got {self.split!r}.")
             folder = folder / self.split
         if not (folder / "state.json").is_file():
-            raise Unavailable(f"{folder} is no folder that save_to_disk of the library datasets wrote", HINT)
+            raise Unavailable(f"{folder} is not a folder that save_to_disk of the library datasets wrote", HINT)
         state = read_json(folder / "state.json")
         if isinstance(state, dict) and state.get("_indices_files"):
             raise UsageError(f"{folder} holds a selection of rows by number; call flatten_indices() before saving it.")
@@ -63,11 +63,11 @@ class HuggingFace(ImageDataset):
         )
 
     def require(self) -> None:
-        """Ask for what is on the disk."""
+        """Raise `Unavailable` or `UsageError` unless the data set is on the disk."""
         self.saved()
 
     def content(self) -> str:
-        """Return a digest of the names, sizes and times of change of the files."""
+        """Return a digest of the names, sizes and modification times of the files."""
         try:
             states = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in self.saved().files]
         except (HarnessError, OSError):
@@ -75,7 +75,7 @@ class HuggingFace(ImageDataset):
         return hashlib.sha256(repr(states).encode()).hexdigest()
 
     def build(self, device: torch.device) -> ImageSet:
-        """Return the images, grouped by size and in the order of the rows; names are numbers of rows, from 0."""
+        """Return the images, grouped by size and in the order of the rows; their names are row numbers, from 0."""
         import pyarrow as pa
 
         found = self.saved()
@@ -124,9 +124,9 @@ class HuggingFace(ImageDataset):
 
 
 def _part(found: Any, name: str, kind: type) -> Any:
-    """Return a member of a JSON object; raises `UsageError` where the file is not as the library writes it."""
+    """Return a member of a JSON object; raises `UsageError` where the file is not in the library's format."""
     if not isinstance(found, dict) or not isinstance(found.get(name), kind):
-        raise UsageError(f"the data set has no {name} as the library datasets writes it.")
+        raise UsageError(f"the data set has no {name} in the format of the library datasets.")
     return found[name]
 
 

@@ -13,7 +13,7 @@ from imharness.files import read_csv
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
 DISTORTED = 125
-"""Distorted images of each photograph."""
+"""The number of distorted images of each photograph."""
 SOURCE = DataSource(
     name="kadid10k",
     licence="free for research",
@@ -35,7 +35,9 @@ class Kadid10k(FolderDataset):
     """10,125 artificially distorted photographs with opinion scores."""
 
     info = Info(id="harness/kadid10k", version="1", paper="lin2019")
-    references: int = Field(default=0, ge=0, le=81, description="Photographs drawn, with all distortions; 0: all.")
+    references: int = Field(
+        default=0, ge=0, le=81, description="Number of photographs to draw, with all their distortions; 0: all."
+    )
 
     def data_sources(self) -> tuple[DataSource, ...]:
         """Return where the images come from."""
@@ -50,7 +52,7 @@ class Kadid10k(FolderDataset):
         names, scores = read_scores(table, ("dist_img",), ("dmos",))
         sources = [row.get("ref_img", "") for _, row in read_csv(table).rows()]
         if not all(sources):
-            raise UsageError(f"{table} has no column ref_img, or lines without it.")
+            raise UsageError(f"{table} has no column ref_img, or has lines without it.")
         if self.references:
             known = sorted(set(sources))
             rng = np.random.default_rng(derive_seed("references", self.draw))

@@ -1,7 +1,7 @@
 """NIPS 2017 adversarial learning development set: photographs without opinion scores.
 
 Kurakin et al., "Adversarial Attacks and Defences Competition" (2018). Expected in the asset folder ``nips2017``: the
-images in ``images`` (named by ``ImageId`` of ``images.csv``, where that table is there).
+images in ``images`` (the names are ``ImageId`` of ``images.csv``, if that table exists).
 """
 
 from imharness.data import Archive, DataSource, ImageDataset, Info, data_folder, hookimpl

@@ -9,7 +9,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Inverse, Purificatio
 
 
 class Crop(Purification):
-    """Cuts a square from a random place of each image; the metric sees only the square."""
+    """Cut a square from a random place of each image; the metric sees only the square."""
 
     info = DefenseInfo(
         id="harness/crop",
@@ -28,7 +28,7 @@ class Crop(Purification):
         return purify
 
     def inverse(self, device: torch.device) -> Inverse:
-        """Return what puts the square back to its place; everything around it is black."""
+        """Return the function that puts the square back in its place; everything around it is black."""
 
         def undo(images: Images, shape: tuple[int, ...], rng: ImageRng) -> Images:
             found = images.new_zeros(len(images), *shape[1:], 3)
@@ -38,7 +38,7 @@ class Crop(Purification):
         return undo
 
     def _window(self, shape: Sequence[int], rng: ImageRng) -> tuple[torch.Tensor, ...]:
-        """Return where the squares lie in images of a shape (3, H, W): index of image, row and column."""
+        """Return the index of image, row and column of the squares in images of a shape (3, H, W)."""
         tall, wide = (min(self.size, side) for side in shape[1:])
         top, left = (rng.integers(0, side - own + 1, 1, 1) for side, own in zip(shape[1:], (tall, wide), strict=True))
         rows = top + torch.arange(tall, device=rng.device).view(1, -1, 1)

@@ -26,7 +26,7 @@ WEIGHTS = Asset(
     address="https://openaipublic.blob.core.windows.net/diffusion/jul-2021/256x256_diffusion_uncond.pt",
 )
 SIZE = 256
-"""Side of the images that the published network was trained on, px."""
+"""The side of the images that the published network was trained on, px."""
 
 
 def diffusion_model(backbone: Backbone, device: torch.device) -> GuidedUNet | SmallNoisePredictor:
@@ -36,7 +36,7 @@ def diffusion_model(backbone: Backbone, device: torch.device) -> GuidedUNet | Sm
 
 
 class DiffPure(Purification):
-    """Adds some steps of noise and removes them with a diffusion model; the embedded backbone is a small model."""
+    """Add some steps of noise and remove them with a diffusion model; the embedded backbone is a small model."""
 
     info = DefenseInfo(
         id="harness/diffpure",

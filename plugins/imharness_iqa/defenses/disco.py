@@ -22,7 +22,7 @@ EMBEDDED = {"width": 8, "blocks": 2, "hidden": 16, "layers": 2, "residual": True
 
 
 class Disco(Purification):
-    """Local implicit function that predicts every pixel anew; the embedded backbone is a smaller network."""
+    """A local implicit function that predicts every pixel anew; the embedded backbone is a smaller network."""
 
     info = DefenseInfo(id="harness/disco", version="4", group="restoration", differentiable=True, paper="ho2022")
     backbone: Backbone = Field(

@@ -1,4 +1,4 @@
-"""A control: a constant image, on which no attack has any effect and of which no quality can be read."""
+"""A control: a constant image. No attack has any effect on it, and it shows nothing of the quality of the input."""
 
 import torch
 
@@ -8,7 +8,7 @@ GREY = 0.5
 
 
 class Flat(Purification):
-    """Returns a grey image, whatever it is given: perfect protection and no utility."""
+    """Return a grey image for every input: perfect protection and no utility."""
 
     info = DefenseInfo(id="harness/flat", version="1", control="a flat image", group="none", differentiable=False)
 

@@ -6,7 +6,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Inverse, Purificatio
 
 
 class Flip(Purification):
-    """Mirrors each image left to right and top to bottom."""
+    """Mirror each image left to right and top to bottom."""
 
     info = DefenseInfo(id="harness/flip", version="2", group="spatial", differentiable=True)
 

@@ -15,7 +15,7 @@ class GaussianBlur(Purification):
     info = DefenseInfo(
         id="harness/gaussian-blur", version="2", group="filter", grid={"kernel": (3, 5, 7, 9, 11)}, differentiable=True
     )
-    kernel: OddSize = Field(default=3, ge=3, le=31, description="Kernel size, px, odd.")
+    kernel: OddSize = Field(default=3, ge=3, le=31, description="Kernel size in px, odd.")
 
     def build(self, device: torch.device) -> Purifier:
         line = gaussian_line(self.kernel, 0.15 * self.kernel + 0.35).to(device)

@@ -35,9 +35,9 @@ class Jpeg(Purification):
 
 
 def _through_jpeg(image: np.ndarray, quality: int) -> np.ndarray:
-    """Return what is left of an image ``(3, H, W)``, RGB in [0, 1], as uint8 BGR ``(H, W, 3)``.
+    """Return an image ``(3, H, W)``, RGB in [0, 1], after compression, as uint8 BGR ``(H, W, 3)``.
 
-    OpenCV's libjpeg gives the pixels that Pillow's gives, in half the time.
+    OpenCV's libjpeg gives the same pixels as Pillow's, in half the time.
     """
     levels = cv2.convertScaleAbs(image.reshape(-1, image.shape[2]), alpha=255).reshape(image.shape)
     _, code = cv2.imencode(".jpg", cv2.merge([*levels[::-1]]), [cv2.IMWRITE_JPEG_QUALITY, quality])

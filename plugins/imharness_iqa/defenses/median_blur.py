@@ -11,9 +11,9 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 from imharness_iqa.fields import OddSize
 
 SMALL = (3, 5)
-"""Kernels for which OpenCV takes floats, too; for the smallest it is as fast on them as on grey levels."""
+"""The kernels for which OpenCV also accepts floats; for the smallest, it is as fast on floats as on grey levels."""
 AT_ONCE = 1 << 18
-"""Values that are filtered at once: what is made of them stays in the processor's cache."""
+"""The number of values that are filtered at once, so that intermediate results stay in the processor's cache."""
 
 
 class MedianBlur(Purification):
@@ -22,7 +22,7 @@ class MedianBlur(Purification):
     info = DefenseInfo(
         id="harness/median-blur", version="4", group="filter", grid={"kernel": (3, 5, 7, 9, 11)}, differentiable=True
     )
-    kernel: OddSize = Field(default=3, ge=3, le=31, description="Side of the neighbourhood, px, odd.")
+    kernel: OddSize = Field(default=3, ge=3, le=31, description="Side of the neighbourhood in px, odd.")
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
@@ -46,7 +46,7 @@ class MedianBlur(Purification):
 
     def _few(self, planes: torch.Tensor, out: torch.Tensor) -> None:
         """Write the medians of planes ``(k, H, W)``, which are padded and stacked for OpenCV where it has a filter."""
-        if bool(planes.sum().isnan()):  # OpenCV takes what is no number for one
+        if bool(planes.sum().isnan()):  # OpenCV treats NaN as a number
             out.copy_(self._of_windows(planes))
             return
         padded, margin = _mirrored(planes, self.kernel), self.kernel // 2
@@ -64,7 +64,7 @@ class MedianBlur(Purification):
 
 
 class _Blur(torch.autograd.Function):
-    """A median, however it is found; its gradient goes in equal parts to the values of the window that equal it."""
+    """A median and its gradient, which goes in equal parts to the values of the window that equal the median."""
 
     @staticmethod
     def forward(
@@ -96,7 +96,7 @@ def _mirrored(planes: torch.Tensor, kernel: int) -> torch.Tensor:
 
 
 def _windows(padded: torch.Tensor, kernel: int) -> Iterator[torch.Tensor]:
-    """Yield views ``(N, C, H, W)`` of mirrored images: for each place in the window, the values that stand there."""
+    """Yield views ``(N, C, H, W)`` of mirrored images: for each place in the window, the values at that place."""
     height, width = (side - kernel + 1 for side in padded.shape[2:])
     for down in range(kernel):
         for right in range(kernel):
@@ -104,7 +104,7 @@ def _windows(padded: torch.Tensor, kernel: int) -> Iterator[torch.Tensor]:
 
 
 def _grey_levels(plane: np.ndarray) -> np.ndarray | None:
-    """Return uint8 levels, which OpenCV's large medians need; None where a value is between two levels."""
+    """Return uint8 levels, which OpenCV's large medians need; None if a value lies between two levels."""
     if _off(plane[:1], cv2.convertScaleAbs(plane[:1], alpha=255)):
         return None
     levels = cv2.convertScaleAbs(plane, alpha=255)

@@ -28,7 +28,7 @@ UNIT = 8
 
 
 class MprNet(Purification):
-    """Denoises with MPRNet; the embedded backbone is a small denoiser instead."""
+    """Denoise with MPRNet; the embedded backbone is a small denoiser instead."""
 
     info = DefenseInfo(id="harness/mprnet", version="3", group="restoration", differentiable=True, paper="zamir2021")
     backbone: Backbone = Field(default="published", description="Restoration network.")
@@ -61,7 +61,9 @@ class MprNet(Purification):
 def restorer(weights: dict[str, torch.Tensor], device: torch.device) -> torch.nn.Module:
     """Return the network that weights belong to."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # the package compiles parts of other networks in the old way
+        warnings.simplefilter(
+            "ignore", FutureWarning
+        )  # the package compiles parts of other networks with a deprecated function
         import spandrel_extra_arches
     from spandrel import ModelLoader
 

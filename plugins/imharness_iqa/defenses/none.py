@@ -6,7 +6,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class NoDefense(Purification):
-    """Returns the images unchanged."""
+    """Return the images unchanged."""
 
     info = DefenseInfo(id="harness/none", version="1", control="no defense", group="none", differentiable=True)
 

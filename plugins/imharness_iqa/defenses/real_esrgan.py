@@ -36,7 +36,7 @@ DENOISING = _asset("realesr-general-wdn-x4v3", "1641f8c4464b9f097c9fdda558927371
 
 
 class RealEsrgan(Purification):
-    """Enlarges four times with Real-ESRGAN and shrinks back; the embedded upscaler enlarges twice."""
+    """Enlarge four times with Real-ESRGAN and shrink back; the embedded upscaler enlarges twice."""
 
     info = DefenseInfo(
         id="harness/real-esrgan", version="4", group="restoration", differentiable=True, paper="wang2021"
@@ -49,7 +49,7 @@ class RealEsrgan(Purification):
         return (GENERAL, DENOISING) if self.backbone == "published" else ()
 
     def require(self) -> None:
-        """Ask for the package that has the network, too."""
+        """Raise `Unavailable` without the weights or the package that has the network."""
         if self.backbone == "published" and find_spec("spandrel") is None:
             raise Unavailable("the package spandrel is not installed", "pip install 'image-privacy-harness[restorers]'")
         super().require()

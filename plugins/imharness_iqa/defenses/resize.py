@@ -10,7 +10,7 @@ from pydantic import Field
 from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 SMALLEST = 8
-"""No side gets shorter than this, px."""
+"""The shortest side of a shrunk image, px."""
 
 
 class Resize(Purification):

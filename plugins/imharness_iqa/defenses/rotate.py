@@ -17,7 +17,7 @@ class Rotate(Purification):
         differentiable=True,
         random=True,
     )
-    limit: float = Field(default=15, gt=0, le=180, description="Largest angle, degrees.")
+    limit: float = Field(default=15, gt=0, le=180, description="Largest angle, in degrees.")
 
     def build(self, device: torch.device) -> Purifier:
         from kornia.geometry.transform import rotate
@@ -28,7 +28,7 @@ class Rotate(Purification):
         return purify
 
     def inverse(self, device: torch.device) -> Inverse:
-        """Return the rotation back; what had left the image stays black."""
+        """Return the rotation back; parts that had left the image stay black."""
         from kornia.geometry.transform import rotate
 
         def undo(images: Images, shape: tuple[int, ...], rng: ImageRng) -> Images:

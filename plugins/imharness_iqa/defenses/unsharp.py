@@ -12,12 +12,12 @@ SIGMA, AMOUNT = 1.0, 1.0
 
 
 class Unsharp(Purification):
-    """Adds the detail that a Gaussian blur (standard deviation 1 px) removes."""
+    """Add the detail that a Gaussian blur (standard deviation 1 px) removes."""
 
     info = DefenseInfo(
         id="harness/unsharp", version="2", group="filter", grid={"kernel": (3, 5, 7, 9, 11)}, differentiable=True
     )
-    kernel: OddSize = Field(default=3, ge=3, le=31, description="Kernel size, px, odd.")
+    kernel: OddSize = Field(default=3, ge=3, le=31, description="Kernel size in px, odd.")
 
     def build(self, device: torch.device) -> Purifier:
         line = gaussian_line(self.kernel, SIGMA).to(device)

@@ -7,11 +7,11 @@ from pydantic import Field
 from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 SMALLEST = 8
-"""No side gets shorter than this, px."""
+"""The shortest side of a shrunk image, px."""
 
 
 class Upscale(Purification):
-    """Shrinks each image and enlarges it to the old size, both with a bilinear filter."""
+    """Shrink each image and enlarge it to the old size, both with a bilinear filter."""
 
     info = DefenseInfo(
         id="harness/upscale",

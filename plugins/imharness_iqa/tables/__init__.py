@@ -23,14 +23,17 @@ from imharness_iqa.tables.data import BASELINE, COMPUTED, load
 __all__ = ["BASELINE", "report"]
 
 
-def report(query: Query, share: float) -> TrackReport:
-    """Return what the finished cells allow. `share`: of the undefended SROCC, what a winner may lose at most."""
+def report(query: Query, share: float, least: float = 0.0) -> TrackReport:
+    """Return what the finished cells allow.
+
+    `share`: of the undefended SROCC, what a winner may lose at most. `least`: SSIM of D(x) to x that it keeps.
+    """
     if "external" not in query.steps and not query.steps >= COMPUTED:
         return TrackReport()
     study = load(query)
     if not study.attacked.conditions:
         return TrackReport()
-    rules = worst.rules(query, study, share)
+    rules = worst.rules(query, study, share, least)
     had = worst.gradients(query)
     ranking = worst.ranking(study, rules, had)
     order = [row.label for row in ranking.tables[0].rows]

@@ -17,8 +17,10 @@ def with_common(found: Blocks, baseline: str) -> Blocks:
     the attacker "common" has the fixed attacks on `baseline` and on the defenses that were attacked adaptively under
     the same condition; where these are all, no number is copied.
     """
-    some = [np.any([~np.isnan(own[c]).all(axis=1) for own in found.values.values()], axis=0)
-            for c in range(len(found.conditions))]  # fmt: skip
+    some = [
+        np.any([~np.isnan(own[c]).all(axis=1) for own in found.values.values()], axis=0)
+        for c in range(len(found.conditions))
+    ]
     made = {tuple(own.values()): _condition(found, c) for c, own in enumerate(found.conditions)}
     aware: dict[tuple[str, ...], np.ndarray] = {}
     for own, had in zip(found.conditions, some, strict=True):
@@ -58,8 +60,12 @@ def _joined(
     if old is None:
         if (shown == had).all():
             return facets, units, values, about
-        return facets, units, {name: np.where(shown[:, None], block, np.nan).astype(block.dtype)
-                               for name, block in values.items()}, about  # fmt: skip
+        return (
+            facets,
+            units,
+            {name: np.where(shown[:, None], block, np.nan).astype(block.dtype) for name, block in values.items()},
+            about,
+        )
     if old[1] is not units and not np.array_equal(old[1], units):
         old, own = (_over(np.unique(np.concatenate([old[1], units]).astype(str)), each) for each in (old, own))
         about = {name: np.where(_blank(fact), own[3][name], fact) for name, fact in old[3].items()}

@@ -1,4 +1,4 @@
-"""Which attack breaks which defense, and which metric: D^D at the worst strength, in the order of ranks."""
+"""Which attack breaks which defense, and which metric: pairs turned at the worst strength, in the order of ranks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,8 +9,8 @@ from imharness_iqa.tables.part import Part
 from imharness_iqa.tables.worst import over
 
 CAPTION = (
-    "D^D in % of the range, the worst strength and the worst attacker of each image, whether it knows the defense or "
-    "not, mean over {mean}. "
+    "Pairs turned, %, as in the ranking: the worst strength and the worst attacker of each image, whether it knows the "
+    "defense or not, mean over {mean}. "
 )
 
 
@@ -25,20 +25,30 @@ def tables(study: Study, rules: Contest, order: Sequence[str], had: Mapping[str,
     half = study.half
     found = [
         _heatmap(
-            "breaks", "Which attack breaks which defense", "defense", order, attacks, study.note,
+            "breaks",
+            "Which attack breaks which defense",
+            "defense",
+            order,
+            attacks,
+            study.note,
             CAPTION.format(mean="metrics and data sets") + "Defenses stand in the order of the ranking, attacks in "
-            f"that of their mean D^D, the strongest first.{half}",
+            f"that of the mean of what they turn, the strongest first.{half}",
             {defense: {attack: part.of(defense).where(attack=attack) for attack in attacks} for defense in order},
             had,
         ),
         _heatmap(
-            "attacks", "Which attack moves which metric", "attack", attacks, metrics, study.note,
-            CAPTION.format(mean="data sets") + "Without a defense; attacks stand in the order of their mean D^D over "
-            f"all defenses, metrics in that of their mean D^D, the largest first.{half}",
+            "attacks",
+            "Which attack moves which metric",
+            "attack",
+            attacks,
+            metrics,
+            study.note,
+            CAPTION.format(mean="data sets") + "Without a defense; attacks stand in the order of what they turn "
+            f"behind all defenses, metrics in that of what attacks turn, the most first.{half}",
             {attack: {metric: plain.where(attack=attack, metric=metric) for metric in metrics} for attack in attacks},
             {},
         ),
-    ]  # fmt: skip
+    ]
     return [table for table in found if table.columns]
 
 
@@ -48,18 +58,35 @@ def _mean(part: Part) -> float:
 
 
 def _heatmap(
-    id: str, title: str, entry: str, rows: Sequence[str], columns: Sequence[str], note: str, caption: str,
-    parts: Mapping[str, Mapping[str, Part]], had: Mapping[str, str],
-) -> Table:  # fmt: skip
+    id: str,
+    title: str,
+    entry: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    note: str,
+    caption: str,
+    parts: Mapping[str, Mapping[str, Part]],
+    had: Mapping[str, str],
+) -> Table:
     cells = {row: {f"c{i}": _cell(parts[row][name]) for i, name in enumerate(columns)} for row in rows}
     known = [value.value for own in cells.values() for value in own.values() if value.value is not None]
-    specs = (MEASURES["dd"].model_copy(update={"key": f"c{i}", "label": name, "decimals": 1, "better": ""})
-             for i, name in enumerate(columns))  # fmt: skip
+    specs = (
+        MEASURES["turned"].model_copy(update={"key": f"c{i}", "label": name, "decimals": 1, "better": ""})
+        for i, name in enumerate(columns)
+    )
     return Table(
-        id=id, title=title, caption=caption, entry=entry, columns=tuple(specs), note=note, shading=max([1.0, *known]),
-        rows=tuple(Row(label=row, values=values, facets={"gradient": had[row]} if row in had else {})
-                   for row, values in cells.items()),
-    )  # fmt: skip
+        id=id,
+        title=title,
+        caption=caption,
+        entry=entry,
+        columns=tuple(specs),
+        note=note,
+        shading=max([1.0, *known]),
+        rows=tuple(
+            Row(label=row, values=values, facets={"gradient": had[row]} if row in had else {})
+            for row, values in cells.items()
+        ),
+    )
 
 
 def _cell(part: Part) -> Value:

@@ -34,18 +34,33 @@ COLUMNS = (
     _column("r_without_ties", "R, no ties", "higher", 3, "R over the pairs whose smoothed score moved."),
     _column("srocc_clean", "SROCC, clean", "higher", 3, "Of the smoothed clean score."),
     _column("srocc", "SROCC, attacked", "higher", 3, "Of the smoothed attacked score."),
-    _column("conditions_clean", "conditions, clean", "", 0, "With a correlation of the smoothed clean score: three "
-            "images that have one, not all the same."),
+    _column(
+        "conditions_clean",
+        "conditions, clean",
+        "",
+        0,
+        "With a correlation of the smoothed clean score: three images that have one, not all the same.",
+    ),
     _column("images_clean", "images, clean", "", 1, "With a smoothed score in such a condition, mean over conditions."),
     _column("conditions", "conditions, attacked", "", 0, "The same of the smoothed attacked score."),
     _column("images", "images, attacked", "", 1, "The same of the smoothed attacked score."),
-    _column("radius", "radius", "higher", 4, "Mean Euclidean distance, images in [0, 1], within which the class stays; "
-            "without abstentions."),
+    _column(
+        "radius",
+        "radius",
+        "higher",
+        4,
+        "Mean Euclidean distance, images in [0, 1], within which the class stays; without abstentions.",
+    ),
     _column("abstained", "abstained %", "lower", 1, "Without a promise."),
-    _column("delta", "relative delta", "lower", 4, "Width of the interval that holds the score of every image within "
-            "the radius, over the range."),
+    _column(
+        "delta",
+        "relative delta",
+        "lower",
+        4,
+        "Width of the interval that holds the score of every image within the radius, over the range.",
+    ),
     _column("seconds", "s per image", "lower", 2, "Of the noisy pass."),
-)  # fmt: skip
+)
 
 
 def tables(query: Query, note: str) -> list[Table]:
@@ -53,10 +68,13 @@ def tables(query: Query, note: str) -> list[Table]:
     if not {"certify", "smooth", "clean"} <= query.steps:
         return []
     found = query.blocks(
-        _ROWS, entry="defense", by=["dataset", "metric", "shown", "task"], unit="unit",
+        _ROWS,
+        entry="defense",
+        by=["dataset", "metric", "shown", "task"],
+        unit="unit",
         measures=["score", "radius", "delta", "abstained", "smoothed"],
         about=["source", "mos", "lower", "upper", "sign"],
-    )  # fmt: skip
+    )
     if not found.conditions:
         return []
     variants = query("SELECT DISTINCT entry, classes, defense FROM certify ORDER BY ALL")
@@ -123,10 +141,15 @@ def _by_classes(clean: Part, variants: Mapping[str, np.ndarray], note: str) -> l
         return []
     columns = (
         _column("srocc", "SROCC", "higher", 3, "Of the class of the clean score."),
-        _column("srocc_smoothed", "SROCC, smoothed", "higher", 3, "Of the most frequent class of noisy copies, "
-                "abstentions left out."),
+        _column(
+            "srocc_smoothed",
+            "SROCC, smoothed",
+            "higher",
+            3,
+            "Of the most frequent class of noisy copies, abstentions left out.",
+        ),
         _column("radius", "radius", "higher", 4, "Mean certified distance; an abstention counts as 0."),
-    )  # fmt: skip
+    )
     return [
         Table(
             id="classes",

@@ -45,13 +45,26 @@ def tables(query: Query, note: str) -> list[Table]:
     """Return the certified ranking, and what attacks inside the certified radius did beside what was promised."""
     if not {"certify", "clean"} <= query.steps or "reach" not in query("SELECT * FROM certify LIMIT 0"):
         return []
-    found = query.blocks(_ROWS, entry="defense", by=["dataset", "metric"], unit="unit",
-                         measures=["score", "low", "high", "reach", "abstained"])  # fmt: skip
+    found = query.blocks(
+        _ROWS,
+        entry="defense",
+        by=["dataset", "metric"],
+        unit="unit",
+        measures=["score", "low", "high", "reach", "abstained"],
+    )
     part = Part.whole(computed(found, _shares), read_sources(query))
-    columns = [_column(f"r{k}", _label(radius), "higher", "Pairs of images whose smoothed scores keep their order "
-                       f"whatever is done to both within Euclidean distance {radius:g}, images in [0, 1], %."
-                       if radius else "Pairs of images with different smoothed scores, neither of which abstains, %.")
-               for k, radius in enumerate(RADII)]  # fmt: skip
+    columns = [
+        _column(
+            f"r{k}",
+            _label(radius),
+            "higher",
+            "Pairs of images whose smoothed scores keep their order "
+            f"whatever is done to both within Euclidean distance {radius:g}, images in [0, 1], %."
+            if radius
+            else "Pairs of images with different smoothed scores, neither of which abstains, %.",
+        )
+        for k, radius in enumerate(RADII)
+    ]
     rows = [
         Row(label=label, values={f"r{k}": _mean(part.of(label), f"r{k}") for k in range(len(RADII))})
         for label in found.entries
@@ -104,23 +117,37 @@ def _mean(part: Part, name: str) -> Value:
 
 
 INSIDE = (
-    _column("broken", "promises broken %", "lower", "Images inside their radius whose class changed, or whose score "
-            "left the interval.", 2),
-    _column("moved", "D inside %", "lower", "100 |s(x) - s(x')| / range, with the smoothed score s, x' within the "
-            "certified radius of x.", 3),
+    _column(
+        "broken",
+        "promises broken %",
+        "lower",
+        "Images inside their radius whose class changed, or whose score left the interval.",
+        2,
+    ),
+    _column(
+        "moved",
+        "D inside %",
+        "lower",
+        "100 |s(x) - s(x')| / range, with the smoothed score s, x' within the certified radius of x.",
+        3,
+    ),
     _column("promised", "D promised %", "lower", "The largest D that the certificate allows there.", 3),
     _column("distance", "distance", "higher", "Euclidean distance of x' from x, images in [0, 1], mean.", 4),
     _column("left_out", "no promise %", "lower", "Images without a certified radius: the certificate abstains."),
-)  # fmt: skip
+)
 
 
 def _inside(query: Query, note: str) -> list[Table]:
     if "inside" not in query.steps:
         return []
     found = query.blocks(
-        _INSIDE, entry="defense", by=["dataset", "metric", "attack", "strength"], unit="unit",
-        measures=["score", "smoothed", "low", "high", "distance", "abstained"], about=["lower", "upper"],
-    )  # fmt: skip
+        _INSIDE,
+        entry="defense",
+        by=["dataset", "metric", "attack", "strength"],
+        unit="unit",
+        measures=["score", "smoothed", "low", "high", "distance", "abstained"],
+        about=["lower", "upper"],
+    )
     part = Part.whole(computed(found, _broken), read_sources(query))
     rows = [Row(label=label, values=_row(part.of(label))) for label in found.entries]
     return [
@@ -139,8 +166,10 @@ def _inside(query: Query, note: str) -> list[Table]:
 
 
 def _row(own: Part) -> Mapping[str, Value]:
-    return {spec.key: own.mean(spec.key) if own.lines(spec.key) else missing("no image has a certified radius")
-            for spec in INSIDE}  # fmt: skip
+    return {
+        spec.key: own.mean(spec.key) if own.lines(spec.key) else missing("no image has a certified radius")
+        for spec in INSIDE
+    }
 
 
 def _broken(own: Columns) -> Columns:

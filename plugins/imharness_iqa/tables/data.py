@@ -32,15 +32,41 @@ SROCC = "Spearman correlation of f(D(x')) with the quality labels, mean over con
 
 MEASURES = {
     key: ColumnSpec(
-        key=key, label=label, better=better, decimals=decimals, description=text, unit="image",
+        key=key,
+        label=label,
+        better=better,
+        decimals=decimals,
+        description=text,
+        unit="image",
         cluster_unit="photograph",
     )
     for key, label, better, decimals, text in (
         ("d", "D %", "lower", 2, "100 |f(x) - f(D(x'))| / range: how far attack and defense together move the score."),
         ("r", "R", "higher", 3, "log10 of the largest possible change of the score over the change that happened."),
         ("dd", "D^D %", "lower", 2, "100 |f(D(x)) - f(D(x'))| / range: how far the attack moves the defended score."),
-        ("gain", "gain %", "lower", 2, "100 (f(D(x')) - f(D(x))) / range towards better quality, which attacks ask "
-         "for; below 0 where the score moved the other way. D^D is its size."),
+        (
+            "turned",
+            "pairs turned %",
+            "lower",
+            1,
+            "Share of the images of other photographs whose order with an image, "
+            "by f(D(x)), an attack on that image changes. No rescaling of the scores changes it.",
+        ),
+        (
+            "shift",
+            "shift, spreads",
+            "lower",
+            2,
+            "|f(D(x)) - f(D(x'))| over the interquartile range of f(D(x)) of clean images.",
+        ),
+        (
+            "gain",
+            "gain %",
+            "lower",
+            2,
+            "100 (f(D(x')) - f(D(x))) / range towards better quality, which attacks ask "
+            "for; below 0 where the score moved the other way. D^D is its size.",
+        ),
         ("rd", "R^D", "higher", 3, "R with the score of the defended clean image in the place of the clean one."),
         ("psnr", "PSNR", "higher", 2, "Of the defended attacked image to the original, dB; without identical ones."),
         ("ssim", "SSIM", "higher", 3, "Of the defended attacked image to the original, uniform 7x7 window."),
@@ -52,7 +78,7 @@ MEASURES = {
         ("srocc", "SROCC", "higher", 3, SROCC),
         ("coverage", "coverage %", "", 0, "Share of the conditions that have a result."),
     )
-}  # fmt: skip
+}
 """What a cell can say of defended attacked images."""
 
 
@@ -93,13 +119,19 @@ def load(query: Query) -> Study:
     sources = read_sources(query)
     scores = query.blocks(
         " UNION ALL BY NAME ".join([_CLEAN] * own + [f"{_EXTERNAL_CLEAN} FROM ({e}) GROUP BY ALL" for e in external]),
-        entry="defense", by=["dataset", "metric"], unit="unit", about=["mos", "sign"],
-    )  # fmt: skip
+        entry="defense",
+        by=["dataset", "metric"],
+        unit="unit",
+        about=["mos", "sign"],
+    )
     found = query.blocks(
         " UNION ALL BY NAME ".join([_COMPUTED] * own + [f"{_EXTERNAL} FROM ({e})" for e in external]),
-        entry="defense", by=_FACETS, unit="unit", measures=["score", "psnr", "ssim", "mse", "linf"],
+        entry="defense",
+        by=_FACETS,
+        unit="unit",
+        measures=["score", "psnr", "ssim", "mse", "linf"],
         about=["source", "mos", "lower", "upper", "sign"],
-    )  # fmt: skip
+    )
     attacked = Part.whole(_measured(with_common(found, BASELINE), scores), sources)
     clean = Part.whole(scores, sources)
     trained = frozenset(query("SELECT DISTINCT defense FROM defended WHERE trained")["defense"]) if own else frozenset()
@@ -113,9 +145,18 @@ def load(query: Query) -> Study:
     rest = set(attacked.photographs) | set(clean.photographs)
     reported, reported_clean = (part.on(rest - held) if held else part for part in (attacked, clean))
     return Study(
-        attacked, clean, sources, chosen, reported, reported_clean, said_of(held), groups, times, trained,
+        attacked,
+        clean,
+        sources,
+        chosen,
+        reported,
+        reported_clean,
+        said_of(held),
+        groups,
+        times,
+        trained,
         _note(query) if own else "",
-    )  # fmt: skip
+    )
 
 
 _SET = "replace(replace(regexp_replace(dataset, '(per_cluster|draw)=[0-9]+,?', '', 'g'), ',]', ']'), '[]', '')"
@@ -160,10 +201,14 @@ def read_sources(query: Query) -> Sources:
     """Return what each image is made of; raises `UsageError` where clean scores are older than this question."""
     if "clean" in query.steps and "photograph" not in query("SELECT * FROM clean LIMIT 0"):
         raise UsageError("The clean scores do not say which photograph an image is made of: `harness run` them again.")
-    asked = [f"SELECT DISTINCT dataset, name, photograph FROM ({table})"
-             for table in ["SELECT * FROM clean"] * ("clean" in query.steps) + _external(query)]  # fmt: skip
-    found = query(f"SELECT DISTINCT {UNIT} AS unit, {PHOTOGRAPH} AS photograph, {_SET} AS set "
-                  f"FROM ({' UNION ALL BY NAME '.join(asked)})")  # fmt: skip
+    asked = [
+        f"SELECT DISTINCT dataset, name, photograph FROM ({table})"
+        for table in ["SELECT * FROM clean"] * ("clean" in query.steps) + _external(query)
+    ]
+    found = query(
+        f"SELECT DISTINCT {UNIT} AS unit, {PHOTOGRAPH} AS photograph, {_SET} AS set "
+        f"FROM ({' UNION ALL BY NAME '.join(asked)})"
+    )
     return {unit: (photograph, name) for unit, photograph, name in zip(*found.values(), strict=True)}
 
 
@@ -200,8 +245,11 @@ def _measured(found: Blocks, clean: Blocks) -> Blocks:
 def _defended(found: Blocks, clean: Blocks) -> list[np.ndarray]:
     """Return f(D(x)) of every unit of each condition ``(entries, units)``; one array for all that are alike."""
     place = {(own["dataset"], own["metric"]): c for c, own in enumerate(clean.conditions)}
-    kept, rows = zip(*[(i, clean.entries.index(e)) for i, e in enumerate(found.entries) if e in clean.entries],
-                     strict=True) if set(found.entries) & set(clean.entries) else ((), ())  # fmt: skip
+    kept, rows = (
+        zip(*[(i, clean.entries.index(e)) for i, e in enumerate(found.entries) if e in clean.entries], strict=True)
+        if set(found.entries) & set(clean.entries)
+        else ((), ())
+    )
     made, kind = dict[tuple[str, str, int], np.ndarray](), np.result_type(np.float32, *clean.values["score"])
     for own, units in zip(found.conditions, found.units, strict=True):
         key = own["dataset"], own["metric"], id(units)
@@ -213,8 +261,9 @@ def _defended(found: Blocks, clean: Blocks) -> list[np.ndarray]:
                 at = np.flatnonzero(np.isin(names, clean.units[c].astype(str)))
                 there = np.searchsorted(clean.units[c].astype(str), names[at])
                 made[key][np.ix_(kept, at)] = clean.values["score"][c][np.ix_(rows, there)]
-    return [made[own["dataset"], own["metric"], id(units)]
-            for own, units in zip(found.conditions, found.units, strict=True)]  # fmt: skip
+    return [
+        made[own["dataset"], own["metric"], id(units)] for own, units in zip(found.conditions, found.units, strict=True)
+    ]
 
 
 def _moved(own: Columns, reference: str = "source") -> tuple[np.ndarray, np.ndarray]:
@@ -265,8 +314,10 @@ def _share(score: np.ndarray, reference: np.ndarray, span: np.ndarray) -> np.nda
 
 def _note(query: Query) -> str:
     """Say which metrics carry a label, and what stands in for human quality labels."""
-    kinds = query("SELECT labelled, string_agg(DISTINCT metric, ', ' ORDER BY metric) AS metrics FROM clean "
-                  "WHERE labelled <> '' GROUP BY ALL ORDER BY ALL")  # fmt: skip
+    kinds = query(
+        "SELECT labelled, string_agg(DISTINCT metric, ', ' ORDER BY metric) AS metrics FROM clean "
+        "WHERE labelled <> '' GROUP BY ALL ORDER BY ALL"
+    )
     proxies = query("SELECT DISTINCT proxy FROM clean WHERE proxy <> '' ORDER BY ALL")["proxy"]
     parts = [f"{metrics}: {label}" for metrics, label in zip(kinds["metrics"], kinds["labelled"], strict=True)]
     return ". ".join([*parts, *(f"Quality labels are a proxy: {proxy}" for proxy in proxies)])

@@ -1,10 +1,10 @@
-"""Which defense holds at equal measured distortion: D^D against how far an attack really moved the image.
+"""Which defense holds at equal measured distortion: pairs turned against how far an attack really moved the image.
 
 Strengths are nominal: an attack through one defense may move an image further than the same attack through another. So
-of each image and attack the strengths are joined by lines, from nothing at no distortion, D^D against 1 - SSIM(x', x)
-or L-inf(x', x) as measured; at a distortion between two strengths the line counts, beyond the largest one what was
-reached (an attacker may always do less). The worst attack at each distortion is the upper envelope; its area over a
-common range, divided by the width of that range, is the mean D^D that an attacker reaches there.
+of each image and attack the strengths are joined by lines, from nothing at no distortion, pairs turned against
+1 - SSIM(x', x) or L-inf(x', x) as measured; at a distortion between two strengths the line counts, beyond the largest
+one what was reached (an attacker may always do less). The worst attack at each distortion is the upper envelope; its
+area over a common range, divided by the width of that range, is the mean share of pairs that an attacker turns there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ STEPS = 25
 AT_ONCE = 2**11
 """Images of entries that lines are drawn for together: arrays that a processor's cache holds."""
 POINTS = (0.95, 0.9, 0.8)
-"""SSIM at which the table shows D^D."""
+"""SSIM at which the table shows pairs turned."""
 LINES = 8
 """Defenses that the chart of defenses shows."""
 _ROWS = """
@@ -39,7 +39,7 @@ SETTING = ("dataset", "metric", "attack", "attacker", "strength")
 
 @dataclass(frozen=True)
 class Tried:
-    """What attacks did, and at which distortion. `blocks`: D^D as ``score``, beside ``loss`` and ``linf``.
+    """What attacks did, and at which distortion. `blocks`: pairs turned as ``score``, beside ``loss`` and ``linf``.
 
     `attacks`: for each data set and metric the settings of each attack and attacker; `units`, `photographs`: all images
     and what they are made of. `naming`: looks their names up.
@@ -54,7 +54,7 @@ class Tried:
     def curves(
         self, measure: str, grid: np.ndarray, *, attacker: str = "", attack: str = "", entry: str = ""
     ) -> np.ndarray:
-        """Return the worst D^D at each distortion ``(entries, units, grid)``, mean over metrics and data sets.
+        """Return the most pairs turned at each distortion ``(entries, units, grid)``, mean over metrics and data sets.
 
         `attacker`, `attack`, `entry`: only these. NaN where nothing was tried.
         """
@@ -137,7 +137,10 @@ def tried(query: Query, study: Study, rules: Contest) -> Tried | None:
     found = query.blocks(sql, entry="through", by=SETTING, unit="unit", measures=["loss", "linf"])
     scores = rules.scores
     naming = Naming()
-    values = {"score": scores.values["dd"], **{name: _beside(found, name, scores, study, naming) for name in WIDEST}}
+    values = {
+        "score": scores.values["turned"],
+        **{name: _beside(found, name, scores, study, naming) for name in WIDEST},
+    }
     attacks: dict[tuple[str, str], dict[tuple[str, str], list[int]]] = {}
     for c in rules.settings:
         place = scores.conditions[c]
@@ -157,8 +160,10 @@ def _beside(found: Blocks, measure: str, scores: Blocks, study: Study, naming: N
     for c, own in enumerate(found.conditions):
         dataset = study.sources[found.units[c][0]][1]
         place.setdefault((dataset, *(own[name] for name in SETTING[1:])), []).append(c)
-    rows = {"adaptive": [(i, label) for i, label in enumerate(scores.entries) if label in found.entries],
-            "fixed": [(i, "") for i in range(len(scores.entries)) if "" in found.entries]}  # fmt: skip
+    rows = {
+        "adaptive": [(i, label) for i, label in enumerate(scores.entries) if label in found.entries],
+        "fixed": [(i, "") for i in range(len(scores.entries)) if "" in found.entries],
+    }
 
     def made(c: int) -> np.ndarray:
         own, names = scores.conditions[c], naming.joined([scores.units[c]])
@@ -182,14 +187,19 @@ def report(query: Query, study: Study, rules: Contest) -> TrackReport:
     entries = own.blocks.entries
     coverage = {label: rules.coverage(rules.scores.entries.index(label)) for label in entries}
     complete = np.array([coverage[label] == 1 for label in entries])
-    ends = {measure: _end(own.reach(measure)[complete if complete.any() else slice(None)], widest)
-            for measure, widest in WIDEST.items()}  # fmt: skip
+    ends = {
+        measure: _end(own.reach(measure)[complete if complete.any() else slice(None)], widest)
+        for measure, widest in WIDEST.items()
+    }
     grids = {measure: np.linspace(0, end, STEPS + 1) for measure, end in ends.items()}
     shown = [ssim for ssim in POINTS if 1 - ssim <= ends["loss"]]
     both = own.curves("loss", np.concatenate([grids["loss"], [1 - ssim for ssim in shown]]))
     worst, points = both[..., : STEPS + 1], both[..., STEPS + 1 :]
-    areas = {"area": worst, "unaware": own.curves("loss", grids["loss"], attacker="fixed"),
-             "linf": own.curves("linf", grids["linf"])}  # fmt: skip
+    areas = {
+        "area": worst,
+        "unaware": own.curves("loss", grids["loss"], attacker="fixed"),
+        "linf": own.curves("linf", grids["linf"]),
+    }
     rows = []
     for i, label in enumerate(entries):
         values = {key: _mean(_area(curves[i]), own) for key, curves in areas.items()}
@@ -199,7 +209,7 @@ def report(query: Query, study: Study, rules: Contest) -> TrackReport:
     table = Table(
         id="measured",
         title="Defenses at equal measured distortion",
-        caption="How far the worst attack moves the defended score with at most so much distortion, as measured on the "
+        caption="How many pairs the worst attack turns with at most so much distortion, as measured on the "
         "attacked image, not as its strength is called. Between the strengths of an attack a line is drawn, beyond "
         "the largest one what was reached counts. Area: mean over the range that attacks which know the defense reach "
         f"on every complete entry (median image; at most SSIM {1 - WIDEST['loss']:g} and L-inf 8/255). Incomplete "
@@ -213,14 +223,28 @@ def report(query: Query, study: Study, rules: Contest) -> TrackReport:
     best = dict.fromkeys([BASELINE, *(row.label for row in rows)])
     lines = {label: worst[entries.index(label)] for label in [*best][:LINES] if label in entries}
     names = sorted({attack for group in own.attacks.values() for attack, _ in group})
-    by_attack = {} if BASELINE not in entries else {
-        attack: own.curves("loss", grids["loss"], attack=attack, entry=BASELINE)[0] for attack in names}  # fmt: skip
+    by_attack = (
+        {}
+        if BASELINE not in entries
+        else {attack: own.curves("loss", grids["loss"], attack=attack, entry=BASELINE)[0] for attack in names}
+    )
     charts = [
-        _chart("curves-defenses", "Defenses against measured distortion", "The worst attack on each defense: the "
-               f"undefended metric and the {LINES - 1} defenses with the smallest area.", grids["loss"], lines),
-        _chart("curves-attacks", "Attacks against measured distortion", "Each attack on the undefended metrics.",
-               grids["loss"], by_attack),
-    ]  # fmt: skip
+        _chart(
+            "curves-defenses",
+            "Defenses against measured distortion",
+            "The worst attack on each defense: the "
+            f"undefended metric and the {LINES - 1} defenses with the smallest area.",
+            grids["loss"],
+            lines,
+        ),
+        _chart(
+            "curves-attacks",
+            "Attacks against measured distortion",
+            "Each attack on the undefended metrics.",
+            grids["loss"],
+            by_attack,
+        ),
+    ]
     return TrackReport([table], charts=[chart for chart in charts if chart.series])
 
 
@@ -241,29 +265,43 @@ def _mean(numbers: np.ndarray, own: Tried) -> Value:
 
 
 def _columns(ends: Mapping[str, float], points: Sequence[float]) -> tuple[ColumnSpec, ...]:
-    said = MEASURES["dd"].description
+    said = MEASURES["turned"].description
 
     def of(key: str, label: str, text: str) -> ColumnSpec:
-        return MEASURES["dd"].model_copy(update={"key": key, "label": label, "description": f"{said} {text}"})
+        return MEASURES["turned"].model_copy(update={"key": key, "label": label, "description": f"{said} {text}"})
 
     scope = f"Mean over SSIM from 1 to {1 - ends['loss']:.3f}"
     return (
         of("area", "area, worst attack", f"{scope}, the worst attack at each."),
         of("unaware", "area, unaware", f"{scope}, the worst attack that does not know the defense."),
-        *(of(f"at{100 * ssim:.0f}", f"D^D at SSIM {ssim:g}", "The worst attack with at least this SSIM.")
-          for ssim in points),
-        of("linf", "area, L-inf", f"Mean over L-inf from 0 to {255 * ends['linf']:.1f}/255, the worst attack of those "
-           "that are bounded so."),
+        *(
+            of(f"at{100 * ssim:.0f}", f"pairs turned at SSIM {ssim:g}", "The worst attack with at least this SSIM.")
+            for ssim in points
+        ),
+        of(
+            "linf",
+            "area, L-inf",
+            f"Mean over L-inf from 0 to {255 * ends['linf']:.1f}/255, the worst attack of those that are bounded so.",
+        ),
         ColumnSpec(key="coverage", label="coverage", decimals=0, better="higher", description="As in the ranking, %."),
-    )  # fmt: skip
+    )
 
 
 def _chart(id: str, title: str, caption: str, grid: np.ndarray, curves: Mapping[str, np.ndarray]) -> Chart:
-    means = {label: curve[np.isfinite(curve[:, 0])].mean(axis=0) for label, curve in curves.items()
-             if np.isfinite(curve[:, 0]).any()}  # fmt: skip
+    means = {
+        label: curve[np.isfinite(curve[:, 0])].mean(axis=0)
+        for label, curve in curves.items()
+        if np.isfinite(curve[:, 0]).any()
+    }
     return Chart(
-        id=id, title=title, caption=f"{caption} Mean over images, metrics and data sets.", kind="curves",
-        x_label="SSIM of the attacked image to the original", y_label="D^D %",
-        series=tuple(Series(label=label, x=tuple((1 - grid[::-1]).tolist()), y=tuple(mean[::-1].tolist()))
-                     for label, mean in means.items()),
-    )  # fmt: skip
+        id=id,
+        title=title,
+        caption=f"{caption} Mean over images, metrics and data sets.",
+        kind="curves",
+        x_label="SSIM of the attacked image to the original",
+        y_label="pairs turned %",
+        series=tuple(
+            Series(label=label, x=tuple((1 - grid[::-1]).tolist()), y=tuple(mean[::-1].tolist()))
+            for label, mean in means.items()
+        ),
+    )

@@ -11,33 +11,61 @@ def charts(tables: Sequence[Table]) -> list[Chart]:
     present = {table.id for table in tables}
     found = [
         Chart(
-            id="protection", title="Protection against quality of scores", kind="scatter", table="ranking", x="utility",
-            y="worst", front=True,
+            id="protection",
+            title="Protection against quality of scores",
+            kind="scatter",
+            table="ranking",
+            x="utility",
+            y="worst",
+            front=True,
             caption="How well defended clean scores follow the quality labels, against how far the worst attack on "
             "each image moves them. The line joins the defenses that no other beats in both.",
         ),
         Chart(
-            id="quality", title="Robustness against quality", kind="scatter", table="defenses", x="fixed_d",
-            y="fixed_ssim", front=True,
+            id="quality",
+            title="Robustness against quality",
+            kind="scatter",
+            table="defenses",
+            x="fixed_d",
+            y="fixed_ssim",
+            front=True,
             caption="How far attack and defense together move the score, against how much of the image is left. The "
             "line joins the defenses that no other beats in both.",
         ),
         Chart(
-            id="time", title="Robustness against time", kind="scatter", table="defenses", x="ms", y="fixed_d", log=True,
-            front=True, caption="Milliseconds per image, on a log axis, against D of fixed attacks.",
+            id="time",
+            title="Robustness against time",
+            kind="scatter",
+            table="defenses",
+            x="ms",
+            y="fixed_d",
+            log=True,
+            front=True,
+            caption="Milliseconds per image, on a log axis, against D of fixed attacks.",
         ),
         Chart(
-            id="adaptive", title="Fixed against adaptive attacks", kind="scatter", table="defenses", x="common_d",
-            y="adaptive_d", front=True,
+            id="adaptive",
+            title="Fixed against adaptive attacks",
+            kind="scatter",
+            table="defenses",
+            x="common_d",
+            y="adaptive_d",
+            front=True,
             caption="The same attacks on the same metrics, once without and once with knowledge of the defense. A "
             "defense far above the others of its column was robust only to attacks that did not know it.",
         ),
         Chart(
-            id="parameters", title="Parameter study", kind="scatter", table="parameters", x="d", y="srocc", front=True,
+            id="parameters",
+            title="Parameter study",
+            kind="scatter",
+            table="parameters",
+            x="d",
+            y="srocc",
+            front=True,
             caption="Every variant of every defense: D against the rank correlation with quality labels, both "
             "attacked.",
         ),
-    ]  # fmt: skip
+    ]
     return [chart for chart in found if chart.table in present]
 
 

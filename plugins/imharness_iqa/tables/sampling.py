@@ -82,13 +82,18 @@ def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cl
         columns=(
             ColumnSpec(key="mean", label="mean", decimals=4, description="Mean over draws of the mean score."),
             ColumnSpec(key="variance", label="variance", decimals=6, description="Of the mean score over draws."),
-            ColumnSpec(key="bound", label="bound", decimals=4, description="Another draw's mean lies within this "
-                       "distance of the mean over draws: 95% prediction interval by Student's t."),
+            ColumnSpec(
+                key="bound",
+                label="bound",
+                decimals=4,
+                description="Another draw's mean lies within this "
+                "distance of the mean over draws: 95% prediction interval by Student's t.",
+            ),
             ColumnSpec(key="p", label="p", decimals=4, description="Kruskal-Wallis test over the draws."),
         ),
         rows=tuple(rows),
         note=note,
-    )  # fmt: skip
+    )
 
 
 def over_draws(scores: np.ndarray, cluster: np.ndarray, draws: list[np.ndarray]) -> dict[str, Value]:

@@ -33,11 +33,15 @@ def tables(query: Query, study: Study) -> list[Table]:
     ]
     columns = tuple(
         ColumnSpec(
-            key=f"c{i}", label=defense, decimals=1, description=f"D behind {defense}; higher: the attack works.",
-            unit="image", cluster_unit="photograph",
+            key=f"c{i}",
+            label=defense,
+            decimals=1,
+            description=f"D behind {defense}; higher: the attack works.",
+            unit="image",
+            cluster_unit="photograph",
         )
         for i, defense in enumerate(defenses)
-    )  # fmt: skip
+    )
     known = [v.value for row in rows for v in row.values.values() if v.value is not None]
     return [
         Table(

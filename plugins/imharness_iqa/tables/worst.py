@@ -1,4 +1,4 @@
-"""Who wins: how far the worst attack moves the defended score, beside the order that is kept where nobody attacks."""
+"""Who wins: whose images the worst attack moves past fewest others, beside the order that is kept without an attack."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,22 +7,28 @@ from functools import cached_property
 import numpy as np
 
 from imharness.contests import Contest, contest, controls_of
-from imharness.tables import Blocks, Column, Wins
+from imharness.tables import Blocks, Column, Lazy, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.audit import flags
 from imharness_iqa.folders import NO_LABELS
 from imharness_iqa.tables.data import BASELINE, KINDS, MEASURES, Study
+from imharness_iqa.tables.fidelity import Fidelity
 from imharness_iqa.tables.naming import Naming
+from imharness_iqa.tables.order import Ruler
 from imharness_iqa.tables.part import Part
 
 OVER = ("attack", "attacker", "strength", "type")
 """Of these an attacker takes the worst, image by image."""
+LARGEST = ("dd", "turned", "shift", "d", "gain")
+"""Of these the largest that any attack reaches is shown."""
 GRADIENTS = {"own": "its own", "identity": "that of the identity in its place (BPDA)", "none": "queries alone"}
 """How an attack had the gradient of a defense, as rows name it -> in words."""
 CLAIM = (
-    "Attackers who may know the defense move the score behind {winner} by {protection}% of its range at worst, and by "
-    "{without}% without a defense; where nobody attacks, its SROCC with the quality labels is {utility} of {plain}."
+    "Attackers who may know the defense and attack one image change its order with {protection}% of the others behind "
+    "{winner} at worst, and with {without}% without a defense; where nobody attacks, its SROCC with the quality labels "
+    "is {utility} of {plain}."
 )
+NO_ORDER = "not defined: the scores of clean images are all but equal, or of fewer than two photographs"
 
 
 @dataclass(frozen=True)
@@ -36,8 +42,8 @@ class Worst:
     def part(self) -> Part:
         """The worst of each image, by data set and metric, over the settings that count in the ranking.
 
-        ``dd``, ``d`` and ``gain``: the largest D^D, D and gain of any attack. ``score``: what the attack with the
-        largest D^D leaves. ``turned``: the share of the pairs that an image is in whose order attacks on one image
+        ``turned``, ``shift``, ``dd``, ``d`` and ``gain``: the largest of any attack. ``score``: what the attack with
+        the largest D^D leaves. ``both``: the share of the pairs that an image is in whose order attacks on one image
         or on both can turn, %.
         """
         scores, clean = self.rules.scores, self.study.reported_clean.blocks
@@ -54,31 +60,37 @@ class Worst:
             scores.entries,
             tuple({"dataset": dataset, "metric": metric} for dataset, metric in groups),
             tuple(own.units[0] for own in found),
-            {name: tuple(own.values[name][0] for own in found) for name in ("score", "dd", "d", "gain", "turned")},
+            {name: tuple(own.values[name][0] for own in found) for name in ("score", *LARGEST, "both")},
             {name: tuple(own.about[name][0] for own in found) for name in ("mos", "sign")},
         )
         return Part.whole(joined, self.study.sources)
 
 
-def rules(query: Query, study: Study, share: float) -> Contest:
-    """Return what the track ranks by. `share`: of the undefended SROCC, what a winner may lose at most."""
-    spec = MEASURES["dd"]
+def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Contest:
+    """Return what the track ranks by.
+
+    `share`: of the undefended SROCC, what a winner may lose at most. `least`: SSIM of D(x) to x that it keeps.
+    """
+    spec = MEASURES["turned"]
     wins = Wins(
-        id="wins-dd",
-        title="Who beats whom by D^D, all attacks",
-        about=f"lower D^D ({spec.description.rstrip('.')})",
+        id="wins-turned",
+        title="Whose images attacks move past fewer others",
+        about=f"fewer pairs turned ({spec.description.rstrip('.')})",
         families={**dict.fromkeys(study.trained, "training"), **study.groups},
     )
-    protection = Column(
-        **{**spec.model_dump(), "key": "dd", "label": "D^D %"}, of="dd", wins=wins, cluster="photograph"
-    )
+    protection = Column(**spec.model_dump(), of="turned", wins=wins, cluster="photograph")
     utility = Column(
-        "srocc", "SROCC, clean", "Spearman correlation of f(D(x)) with the quality labels, mean over metrics.",
-        "higher", value=lambda label: study.reported_clean.of(label).correlation(resampled=True), unit="image",
+        "srocc",
+        "SROCC, clean",
+        "Spearman correlation of f(D(x)) with the quality labels, mean over metrics.",
+        "higher",
+        value=lambda label: study.reported_clean.of(label).correlation(resampled=True),
+        unit="image",
         cluster_unit="photograph",
-    )  # fmt: skip
+    )
+    scores = _scores(study)
     return Contest(
-        scores=_scores(study),
+        scores=scores,
         protection=protection,
         utility=utility,
         undefended=BASELINE,
@@ -90,6 +102,8 @@ def rules(query: Query, study: Study, share: float) -> Contest:
             label: tuple(f"audit of gradients: {check}" for check in failed) for label, failed in flags(query).items()
         },
         proxies=_proxies(query),
+        unknown=_without_order(scores),
+        below=Fidelity.of(query, study, least).failed,
     )
 
 
@@ -100,10 +114,14 @@ def ranking(study: Study, own: Contest, had: Mapping[str, str]) -> TrackReport:
         own,
         id="ranking",
         title="Defenses by the worst attack on each image",
-        caption="Of each image the attack counts that moves the defended score most, whichever it is, at whichever "
-        "strength, and whether it knows the defense or not; then the mean over metrics and data sets. For an "
-        f"undefended metric ({BASELINE}) the fixed attack is the one that knows everything. A training defense is "
-        f"compared on the metrics that it exists for, and so is its SROCC.{study.half}",
+        caption="An attack on one image moves its score past those of others: counted is the share of the clean images "
+        "of other photographs, behind the same defense, whose order with it changes. No rescaling of the scores "
+        "changes that; D^D, which small scores make small, stands in the study tables. Of each image the attack counts "
+        "that turns most, whichever it is, at whichever strength, and whether it knows the defense or not; then the "
+        f"mean over metrics and data sets. For an undefended metric ({BASELINE}) the fixed attack is the one that "
+        "knows everything. A training defense is compared on the metrics that it exists for, and so is its SROCC. "
+        "Intervals of one entry take the clean images that it is held against as given; differences of two entries, "
+        f"which share them, hold their level.{_below(own)}{study.half}",
         entry="defense",
         note=study.note,
     )
@@ -126,8 +144,10 @@ def gradients(query: Query) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     for label, own in zip(rows["defense"], rows["gradient"], strict=True):
         found.setdefault(label, []).append(GRADIENTS.get(own, f"that of {own} in its place (BPDA)"))
-    return {label: "; ".join([*own, *([f"mean over {averaged[label]} draws (EOT)"] if label in averaged else [])])
-            for label, own in found.items()}  # fmt: skip
+    return {
+        label: "; ".join([*own, *([f"mean over {averaged[label]} draws (EOT)"] if label in averaged else [])])
+        for label, own in found.items()
+    }
 
 
 def _proxies(query: Query) -> tuple[str, ...]:
@@ -135,25 +155,31 @@ def _proxies(query: Query) -> tuple[str, ...]:
     if "clean" not in query.steps:
         return ()
     labels = query("SELECT DISTINCT proxy FROM clean WHERE proxy <> '' ORDER BY ALL")["proxy"]
-    kinds = query("SELECT labelled, count(DISTINCT metric) AS n FROM clean WHERE labelled <> '' GROUP BY ALL ORDER BY "
-                  "ALL")  # fmt: skip
+    kinds = query(
+        "SELECT labelled, count(DISTINCT metric) AS n FROM clean WHERE labelled <> '' GROUP BY ALL ORDER BY ALL"
+    )
     metrics = zip(kinds["labelled"], kinds["n"].tolist(), strict=True)
-    return (*(label if label == NO_LABELS else f"quality labels are {label}" for label in labels),
-            *(f"{n} metric{'' if n == 1 else 's'}: {label}" for label, n in metrics))  # fmt: skip
+    return (
+        *(label if label == NO_LABELS else f"quality labels are {label}" for label in labels),
+        *(f"{n} metric{'' if n == 1 else 's'}: {label}" for label, n in metrics),
+    )
 
 
 def over(scores: Blocks, *facets: str) -> Blocks:
-    """Return the largest D^D of each image over some facets, as the measure ``score`` under the other facets."""
+    """Return the most pairs turned of each image over some facets, as the measure ``score`` under the other facets."""
     naming = Naming()
     groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for c, own in enumerate(scores.conditions):
         groups.setdefault(tuple((name, value) for name, value in own.items() if name not in facets), []).append(c)
     units = [naming.joined(scores.units[c] for c in own) for own in groups.values()]
-    found = [np.fmax.reduce(stacked(scores, scores.values["dd"], own, seen, naming))
-             for own, seen in zip(groups.values(), units, strict=True)]  # fmt: skip
+    found = [
+        np.fmax.reduce(stacked(scores, scores.values["turned"], own, seen, naming))
+        for own, seen in zip(groups.values(), units, strict=True)
+    ]
     shared = {id(own): own.astype(object) for own in units}
-    return Blocks(scores.entries, tuple(map(dict, groups)), tuple(shared[id(own)] for own in units),
-                  {"score": tuple(found)})  # fmt: skip
+    return Blocks(
+        scores.entries, tuple(map(dict, groups)), tuple(shared[id(own)] for own in units), {"score": tuple(found)}
+    )
 
 
 def turned(clean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -176,11 +202,48 @@ def turned(clean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return found
 
 
+def _below(own: Contest) -> str:
+    """Say who fails the gate on fidelity."""
+    failed = [f"{label} ({why})" for label, why in sorted(own.below.items())]
+    return f" Below the gate on fidelity: {'; '.join(failed)}." if failed else ""
+
+
 def _scores(study: Study) -> Blocks:
     """Return what every attack did to each defense; the facet ``dataset`` is the data set, whatever was drawn of it."""
-    found = study.reported.of(*study.chosen, *study.trained).where(attacker=KINDS).blocks_of("dd", "d", "gain", "score")
+    measures = ("dd", "d", "gain", "score", "defended")
+    found = study.reported.of(*study.chosen, *study.trained).where(attacker=KINDS).blocks_of(*measures)
     named = tuple({**own, "dataset": _set_of(study, found, c)} for c, own in enumerate(found.conditions))
-    return replace(found, conditions=named)
+    ruler, spans = Ruler.of(study.reported_clean), _spans(study)
+    keys = [(own["dataset"], own["metric"]) for own in named]
+    spreads = {key: ruler.spreads(key, found.entries, spans[key[1]]) for key in dict.fromkeys(keys)}
+    defended, score, dd = (found.values[name] for name in ("defended", "score", "dd"))
+
+    def shift(c: int) -> np.ndarray:
+        return np.asarray(dd[c] / 100 * spans[keys[c][1]] / spreads[keys[c]][:, None])
+
+    def turned(c: int) -> np.ndarray:
+        share = ruler.turned(keys[c], found.entries, found.units[c], defended[c], score[c])
+        return np.where(np.isnan(spreads[keys[c]])[:, None], np.nan, share).astype(np.float32)
+
+    made = {"shift": Lazy(len(named), shift), "turned": tuple(turned(c) for c in range(len(named)))}
+    return replace(found, conditions=named, values={**found.values, **made})
+
+
+def _spans(study: Study) -> dict[str, float]:
+    """Return the range of each metric."""
+    blocks = study.attacked.blocks
+    found = {}
+    for c, own in enumerate(blocks.conditions):
+        width = np.asarray(blocks.about["upper"][c] - blocks.about["lower"][c], dtype=float)
+        found[own["metric"]] = float(width[np.isfinite(width)][0])
+    return found
+
+
+def _without_order(scores: Blocks) -> dict[str, str]:
+    """Return why an entry has no number, for those that were attacked and whose clean scores have no order."""
+    some = [~np.isnan(own).all(axis=1) for own in scores.values["turned"]]
+    known = np.any(some, axis=0) if some else np.zeros(len(scores.entries), dtype=bool)
+    return {label: NO_ORDER for label, ordered in zip(scores.entries, known, strict=True) if not ordered}
 
 
 def _set_of(study: Study, blocks: Blocks, condition: int) -> str:
@@ -198,25 +261,32 @@ def _worst(
     """
     units = naming.joined(scores.units[c] for c in settings)
     plain = np.fmax.reduce(stacked(clean, clean.values["score"], lines, units, naming)[:, rows])
-    found = {name: np.full(plain.shape, np.nan) for name in ("score", "dd", "d", "gain")}
+    found = {name: np.full(plain.shape, np.nan) for name in ("score", *LARGEST)}
     low, high = plain.copy(), plain.copy()
     for c in settings:
         known = naming.where(scores.units[c], units)
         at = slice(None) if known is None else known[1]
-        score, dd, d, gain = (scores.values[name][c] for name in found)
+        score, dd, *others = (scores.values[name][c] for name in found)
         worse = (dd > found["dd"][:, at]) | np.isnan(found["dd"][:, at])
         worse &= ~np.isnan(dd) | np.isnan(found["score"][:, at])
         found["score"][:, at] = np.where(worse, score, found["score"][:, at])
         found["dd"][:, at] = np.where(worse, dd, found["dd"][:, at])
-        for name, own in (("d", d), ("gain", gain)):
+        for name, own in zip(LARGEST[1:], others, strict=True):
             found[name][:, at] = np.fmax(found[name][:, at], own)
         low[:, at], high[:, at] = np.fmin(low[:, at], score), np.fmax(high[:, at], score)
     shares = [100 * turned(*own) for own in zip(plain, low, high, strict=True)]
-    values = {**found, "turned": np.array(shares)}
-    about = {name: np.fmax.reduce(stacked(clean, [own[None] for own in clean.about[name]], lines, units, naming))[0]
-             for name in ("mos", "sign")}  # fmt: skip
-    return Blocks(scores.entries, ({},), (units.astype(object),), {name: (own,) for name, own in values.items()},
-                  {name: (own,) for name, own in about.items()})  # fmt: skip
+    values = {**found, "both": np.array(shares)}
+    about = {
+        name: np.fmax.reduce(stacked(clean, [own[None] for own in clean.about[name]], lines, units, naming))[0]
+        for name in ("mos", "sign")
+    }
+    return Blocks(
+        scores.entries,
+        ({},),
+        (units.astype(object),),
+        {name: (own,) for name, own in values.items()},
+        {name: (own,) for name, own in about.items()},
+    )
 
 
 def stacked(

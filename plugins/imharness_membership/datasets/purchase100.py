@@ -19,7 +19,7 @@ SOURCE = DataSource(
 
 
 class Purchase100(PublishedTable):
-    """197,324 people, 600 products bought or not, 100 kinds of buyer."""
+    """197,324 people, 600 products that each bought or not, 100 classes of buyers."""
 
     info = Info(id="harness/purchase100", version="1", paper="shokri2017")
 

@@ -19,7 +19,7 @@ SOURCE = DataSource(
 
 
 class Texas100(PublishedTable):
-    """67,330 stays, 6,169 facts about each, the 100 most frequent procedures."""
+    """67,330 hospital stays with 6,169 facts about each, in 100 classes: the most frequent procedures."""
 
     info = Info(id="harness/texas100", version="1", paper="shokri2017")
 

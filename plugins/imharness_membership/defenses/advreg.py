@@ -1,4 +1,4 @@
-"""AdvReg: the classifier is trained against a membership attacker that is trained with it.
+"""AdvReg: the classifier is trained against a membership attacker that is trained at the same time.
 
 Nasr, Shokri & Houmansadr, "Machine Learning with Membership Privacy using Adversarial Regularization" (CCS 2018),
 algorithm 1; Song & Mittal, equations 2 and 3.
@@ -27,13 +27,13 @@ from imharness_membership.stacked import answers_of, stack_weights, unstack_weig
 from imharness_membership.training import descent_of, faster_together, rate_after
 
 CLASSES = 10
-"""Outputs of a network for whose attacker it is decided whether many are trained at once."""
+"""The number of outputs that is assumed to decide whether many attackers are trained at once."""
 ATTACKER_RATE = 1e-3
-"""Learning rate of the attacker."""
+"""The attacker's learning rate."""
 
 
 class AdvReg(MembershipTraining):
-    """Adversarial regularisation: a penalty for what an attacker network finds out from the outputs."""
+    """Adversarial regularisation: a penalty on what an attacker network finds out from the outputs."""
 
     info = MembershipDefenseInfo(id="harness/advreg", version="3", paper="nasr2018")
     weight: float = Field(default=3.0, gt=0, le=1000, description="Weight lambda of the attacker's gain.")
@@ -81,9 +81,11 @@ class AdvReg(MembershipTraining):
             weights, learnt = stack_weights(networks), stack_weights(attackers)
             ours, theirs = descent_of(weights.values(), plan), Adam(learnt.values(), ATTACKER_RATE)
             features, labels, others_x, others_y = (
-                torch.stack(own) for own in zip(*((d.features, d.labels, d.reference_features, d.reference_labels)
-                                                  for d in data), strict=True)
-            )  # fmt: skip
+                torch.stack(own)
+                for own in zip(
+                    *((d.features, d.labels, d.reference_features, d.reference_labels) for d in data), strict=True
+                )
+            )
             which = torch.arange(len(networks), device=device)[:, None]
 
             answers, gains = answers_of(networks[0]), attackers[0].stacked
@@ -132,7 +134,7 @@ class AdvReg(MembershipTraining):
         members: torch.Tensor,
         others: torch.Tensor,
     ) -> None:
-        """Improve the attacker by one step (equation 2)."""
+        """Train the attacker for one step (equation 2)."""
         features = torch.cat([data.features[members], data.reference_features[others]])
         labels = torch.cat([data.labels[members], data.reference_labels[others]])
         truth = (torch.arange(len(labels), device=labels.device) < len(members)).float()

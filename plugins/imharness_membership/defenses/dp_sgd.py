@@ -23,15 +23,17 @@ from imharness.membership import (
 from imharness_membership.training import generator_on, rate_after
 
 OPTIMISERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
-"""By the name that a training plan gives."""
+"""The optimisers, by their name in a training plan."""
 
 
 class DpSgd(MembershipTraining):
     """Differentially private training: every row's gradient is clipped, and noise is added to their sum."""
 
     info = MembershipDefenseInfo(id="harness/dp-sgd", version="2", paper="abadi2016")
-    noise: float = Field(default=1.0, gt=0, le=100, description="Standard deviation over the clipping norm.")
-    clip: float = Field(default=1.0, gt=0, description="Norm that the gradient of a row is clipped to.")
+    noise: float = Field(
+        default=1.0, gt=0, le=100, description="Standard deviation of the noise divided by the clipping norm."
+    )
+    clip: float = Field(default=1.0, gt=0, description="Norm to which the gradient of a row is clipped.")
     delta: float = Field(default=1e-5, gt=0, lt=1, description="Probability that the promised epsilon does not hold.")
 
     def require(self) -> None:
@@ -49,7 +51,7 @@ class DpSgd(MembershipTraining):
         return float(accountant.get_epsilon(self.delta)), self.delta
 
     def build(self, device: torch.device) -> TrainPrivately:
-        """Return private training; batches are drawn by Poisson sampling, and empty ones add noise, too."""
+        """Return private training; batches are drawn by Poisson sampling, and empty batches add noise, too."""
 
         def train(
             network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
@@ -86,7 +88,7 @@ class DpSgd(MembershipTraining):
 
 
 def _sampling(plan: TrainingPlan, rows: int) -> tuple[float, int]:
-    """Return the probability that a row is in a batch, and the steps of an epoch."""
+    """Return the probability that a row is in a batch, and the number of steps of an epoch."""
     rate = min(1.0, plan.batch_size / rows)
     return rate, max(1, round(1 / rate))
 

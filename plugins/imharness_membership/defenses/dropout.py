@@ -16,7 +16,7 @@ from imharness_membership.training import epochs, generator_on
 
 
 class Dropout(MembershipTraining):
-    """Switches off units behind every fully connected layer but the last, at random, during training."""
+    """Switches off random units behind every fully connected layer but the last during training."""
 
     info = MembershipDefenseInfo(id="harness/dropout", version="1")
     share: float = Field(default=0.5, gt=0, lt=1, description="Share of the units that are switched off.")

@@ -24,7 +24,7 @@ from imharness_membership.training import accuracy, epochs
 class EarlyStopping(MembershipTraining):
     """Keeps the epoch with the lowest loss on reference rows, or the one closest to a given accuracy there.
 
-    Of the latter, only epochs count that are more accurate than all before: another one knows its members better only.
+    For a given accuracy, only epochs count that are more accurate than all before: others only know members better.
     """
 
     info = MembershipDefenseInfo(id="harness/early-stopping", version="2", paper="song2021")

@@ -10,7 +10,7 @@ class L2(StandardTraining):
     """Penalises the squared size of the weights."""
 
     info = MembershipDefenseInfo(id="harness/l2", version="1")
-    weight: float = Field(default=5e-3, gt=0, le=1, description="Weight decay of Adam.")
+    weight: float = Field(default=5e-3, gt=0, le=1, description="Adam's weight decay.")
 
     def terms(self) -> dict[str, float]:
         """Return the term that differs from plain training."""

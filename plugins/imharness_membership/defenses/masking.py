@@ -17,11 +17,11 @@ class Masking(MembershipRelease):
     @model_validator(mode="after")
     def _masks(self) -> "Masking":
         if not self.top_k and self.decimals < 0 and self.temperature == 1:
-            raise ValueError("set top_k, decimals or temperature: nothing is masked")
+            raise ValueError("nothing is masked; set top_k, decimals or temperature")
         return self
 
     def build(self, device: torch.device) -> ReleaseOutputs:
-        """Return the mask: temperature first, then the largest, then rounding; rows sum to 1 before rounding."""
+        """Return the mask: first the temperature, then `top_k`, then rounding; rows sum to 1 before rounding."""
 
         def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
             if self.temperature != 1:

@@ -14,7 +14,7 @@ from imharness.membership import DefenderOutputs, MembershipDefenseInfo, Members
 from imharness_membership.descent import Adam
 
 STEP, STEPS = 0.1, 300
-"""Length of a step, and the most steps."""
+"""The length of a step, and the largest number of steps."""
 LABEL_WEIGHT = 10.0
 DISTORTION_WEIGHTS = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
 BATCH, LEARNING_RATE = 64, 1e-3
@@ -50,7 +50,7 @@ def sorted_outputs(outputs: torch.Tensor) -> torch.Tensor:
 
 
 def member_classifier(held: DefenderOutputs, epochs: int, rng: torch.Generator) -> nn.Module:
-    """Train the defender's classifier: sorted outputs ``(n, classes)`` -> logits ``(n,)``, both sides equal."""
+    """Train the defender's classifier, sorted outputs ``(n, classes)`` -> logits ``(n,)``, with both sides balanced."""
     features = sorted_outputs(torch.cat([held.member, held.reference]))
     truth = (torch.arange(len(features), device=features.device) < len(held.member)).float()
     weight = truth.new_tensor(len(held.reference) / max(1, len(held.member)))
@@ -98,9 +98,9 @@ def _search(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the first probabilities on the other side, and which rows reached it; those rows leave the batch.
 
-    So do rows whose loss has not been lower for `patience` steps, which the published search does not have. 100 of them
-    halve the work, and a tenth of the rows reach the other side at another weight: all noise together is 1 to 3 %
-    larger.
+    So do rows whose loss has not fallen for `patience` steps, which is not in the published search. A patience of 100
+    halves the work, and a tenth of the rows reach the other side at another weight: the noise is 1 to 3 % larger in
+    all.
     """
     noise, rows = torch.zeros_like(logits), torch.arange(len(outputs), device=outputs.device)
     found, done = outputs.clone(), torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)

@@ -14,15 +14,15 @@ from imharness_membership.likelihood import ReferenceEvaluator
 
 MIN_VARIANCE = 1e-6
 ENOUGH = 64
-"""Reference models from which on the variance of a row is estimated well enough."""
+"""The number of reference models from which the variance of a single row is estimated well enough."""
 AT_ONCE = 1 << 19
-"""Answers that are summed at once: what is made of them stays in the processor's cache."""
+"""The number of answers that are summed at once, so that intermediate results stay in the processor's cache."""
 Gaussian = tuple[torch.Tensor, torch.Tensor]
 """Means and variances, ``(m,)`` each."""
 
 
 class Lira(ReferenceEvaluator):
-    """Likelihood ratio of the log odds, Gaussians fitted to reference models with and without the row."""
+    """Likelihood ratio of the log odds, with Gaussians fitted to reference models with and without the row."""
 
     info = Info(id="harness/lira", version="5", paper="carlini2022")
     mode: Literal["online", "offline-cdf", "offline-logpdf"] = Field(
@@ -31,7 +31,7 @@ class Lira(ReferenceEvaluator):
     )
     global_variance: bool | None = Field(
         default=None,
-        description="One variance for all rows instead of one each; None: where fewer than 64 models were trained.",
+        description="One variance for all rows instead of one each; None: if fewer than 64 models were trained.",
     )
 
     def statistic(
@@ -58,13 +58,13 @@ def _fitted(log_odds: torch.Tensor, member: torch.Tensor, pooled: bool) -> tuple
 
 
 def _sum(log_odds: torch.Tensor, member: torch.Tensor, sums: torch.Tensor) -> None:
-    """Write count, sum and sum of squared deviations, of references with the row and without it, ``(2, 3, m)``.
+    """Write count, sum and sum of squared deviations of references with the row and without it, ``(2, 3, m)``.
 
-    Deviations are from the means of the row itself, and nothing is a difference of two sums: single precision is
-    enough, however far apart answers, means and variances are.
+    Deviations are taken from the means of the row itself, and nothing is a difference of two sums, so single precision
+    is enough, however far apart answers, means and variances are.
     """
     inside, out = sums
-    weight = member.view(torch.uint8).to(log_odds.dtype)  # a quarter of the time that booleans take
+    weight = member.view(torch.uint8).to(log_odds.dtype)  # takes a quarter of the time of booleans
     torch.sum(weight, 0, out=inside[0])
     torch.sub(len(log_odds), inside[0], out=out[0])
     own = log_odds * weight
@@ -80,18 +80,18 @@ def _sum(log_odds: torch.Tensor, member: torch.Tensor, sums: torch.Tensor) -> No
 
 def _means(total: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
     """Return the mean of each row; a row without references gets that of all rows."""
-    if bool(count.min() > 0):  # in most queries, and it saves passes
+    if bool(count.min() > 0):  # true in most queries, and saves passes
         return total / count
     return torch.where(count > 0, total / count, total.sum() / count.sum().clamp(min=1))
 
 
 def _variances(spread: torch.Tensor, count: torch.Tensor, pooled: bool) -> torch.Tensor:
-    """Return the variance of each row from its sum of squares; with fewer than two references the common one.
+    """Return the variance of each row from its sum of squares; with fewer than two references, the common variance.
 
     `pooled`: all rows get the common one, the variance of the answers around the mean of their row.
     """
     degrees = (count - 1).clamp_(min=0)
-    if not pooled and bool(degrees.min() > 0):  # in most queries, and it saves passes
+    if not pooled and bool(degrees.min() > 0):  # true in most queries, and saves passes
         return (spread / degrees).clamp_(min=MIN_VARIANCE)
     common = (spread.sum() / degrees.sum().clamp(min=1)).expand_as(spread)
     return (common if pooled else torch.where(degrees > 0, spread / degrees, common)).clamp(min=MIN_VARIANCE)

@@ -1,8 +1,8 @@
-"""Log outputs: a linear attack on the logarithms of all probabilities, which noise on a few of them does not undo.
+"""Log outputs: a linear attack on the logarithms of all probabilities, which noise on a few of them does not defeat.
 
 MemGuard (Jia et al., CCS 2019, algorithm 1) moves logits along a gradient that vanishes where a probability does: the
-ratios of small probabilities stay what they were, and the label is kept. Membership is read from them by a logistic
-regression with a ridge penalty; as defended shadow outputs show what the defense leaves, it is adaptive.
+ratios of small probabilities do not change, and the label is kept. A logistic regression with a ridge penalty predicts
+membership from them; trained on defended shadow outputs, it adapts to what the defense leaves.
 """
 
 import torch
@@ -11,7 +11,7 @@ from pydantic import Field
 from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
 
 FLOOR = 1e-38
-"""Probabilities are floored here, near the smallest float32, before the logarithm."""
+"""Probabilities are raised to at least this, near the smallest float32, before the logarithm."""
 STEPS = 25
 
 
@@ -50,7 +50,7 @@ def _bordered(features: torch.Tensor) -> torch.Tensor:
 def logistic_weights(features: torch.Tensor, truth: torch.Tensor, ridge: float) -> torch.Tensor:
     """Return the weights ``(d,)`` that minimise mean log loss plus `ridge` / 2 times their square, by Newton's method.
 
-    The last feature, ones, has no penalty. Both classes count alike.
+    The last feature, a column of ones, has no penalty. Both classes have the same weight.
     """
     share = truth.mean().clamp(1e-6, 1 - 1e-6)
     weight = torch.where(truth > 0, 0.5 / share, 0.5 / (1 - share)) / len(truth)

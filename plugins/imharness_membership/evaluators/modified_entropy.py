@@ -9,7 +9,7 @@ from imharness.membership import Info, MembershipEvaluator, hookimpl
 from imharness_membership.thresholds import ThresholdEvaluator
 
 FLOOR = 1e-30
-"""Probabilities are floored here before the logarithm."""
+"""Probabilities are raised to at least this before the logarithm."""
 
 
 class ModifiedEntropy(ThresholdEvaluator):

@@ -1,4 +1,4 @@
-"""The NN attack: a network learns on shadow outputs and labels who is a member.
+"""The NN attack: a network learns membership from shadow outputs and labels.
 
 Nasr, Shokri & Houmansadr, "Machine Learning with Membership Privacy using Adversarial Regularization" (CCS 2018),
 section 4.3: one branch for the outputs, one for the label, both joined; as benchmarked by Song & Mittal.

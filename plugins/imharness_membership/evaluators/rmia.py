@@ -11,21 +11,23 @@ from imharness_membership.likelihood import ReferenceEvaluator
 
 
 class Rmia(ReferenceEvaluator):
-    """Share of population rows whose likelihood ratio a row exceeds by a factor."""
+    """The share of population rows whose likelihood ratio a row exceeds by a factor."""
 
     info = Info(id="harness/rmia", version="2", paper="zarifzadeh2024")
-    gamma: float = Field(default=1.0, gt=0, le=100, description="Factor by which the ratio has to be larger.")
+    gamma: float = Field(default=1.0, gt=0, le=100, description="Factor by which the ratio must be larger.")
     offline: float = Field(
-        default=0.3, ge=0, le=1,
-        description="a of the offline estimate (1 + a) / 2 p_out + (1 - a) / 2 of the mean probability.",
-    )  # fmt: skip
+        default=0.3,
+        ge=0,
+        le=1,
+        description="The constant a of the offline estimate of the mean probability, (1 + a) / 2 p_out + (1 - a) / 2.",
+    )
 
     def statistic(
         self, observed: torch.Tensor, population: torch.Tensor, references: References, trained: int
     ) -> torch.Tensor:
         """Return the share of the population that the row exceeds; ties are broken by the row's ratio.
 
-        A row that every reference was trained on is compared with all of them.
+        A row on which every reference was trained is compared with all of them.
         """
         out = (~references.member).float()
         out = torch.where(out.sum(dim=0) > 0, out, torch.ones_like(out))

@@ -13,7 +13,7 @@ class Cnn(Model):
 
     info = Info(id="harness/cnn", version="1")
     width: int = Field(
-        default=32, ge=1, le=1024, description="Maps of the first convolution; the second has twice as many."
+        default=32, ge=1, le=1024, description="Channels of the first convolution; the second has twice as many."
     )
 
     def build(self, device: torch.device) -> NetworkFactory:

@@ -13,7 +13,7 @@ ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
 
 class Mlp(Model):
-    """Multilayer perceptron with Glorot's initialisation; the default is the paper's 1024-512-256-128."""
+    """A multilayer perceptron with Glorot's initialisation; the default is the paper's 1024-512-256-128."""
 
     info = Info(id="harness/mlp", version="2")
     hidden: tuple[int, ...] = Field(default=(1024, 512, 256, 128), description="Units per hidden layer.")

@@ -11,7 +11,7 @@ from imharness_membership.tables.vulnerable import agreement, sensitivity
 
 
 def report(query: Query, share: float = 0.05) -> TrackReport:
-    """Return who wins where `share` of the test accuracy may be lost, and the study tables."""
+    """Return the ranking, in which a winner may lose `share` of the test accuracy, and the study tables."""
     if not {"evaluate", "train"} <= query.steps:
         return TrackReport()
     scores = scores_of(query)

@@ -1,4 +1,4 @@
-"""What evaluators achieved, as arrays: scores of rows, and the figures of every cell."""
+"""The results of evaluators as arrays: scores of rows, and the figures of every cell."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,11 +18,11 @@ FIGURES = {
     "tpr01": ("TPR at 0.1% FPR", "Share of members found while at most 0.1% of non-members are accused", 3),
 }
 RATES = {"tpr1": 0.01, "tpr01": 0.001}
-"""The false-positive rates of figures; fewer non-members than one over the rate do not define such a figure."""
+"""The false-positive rates of figures; a figure is not defined with fewer non-members than one over its rate."""
 ROUNDING = 1e-12
 SPLITS = (
-    "Intervals are Student's t over splits, because all cells of a split share its rows; where all splits give one "
-    "number there is none. Two splits share up to a third of their rows: they are not quite independent."
+    "Intervals are Student's t over splits, because all cells of a split share its rows; where all splits give the "
+    "same number, there is none. Two splits share up to a third of their rows, so they are not quite independent."
 )
 FACETS = ["dataset", "model", "evaluator", "split", "attacker"]
 CELL = ["dataset", "model", "evaluator", "attacker"]
@@ -32,7 +32,7 @@ ALWAYS = {"attacker": {"adaptive", "fixed"}}
 def scores_of(query: Query) -> Blocks:
     """Return the score of every defense and row, and two facts of the row: its class, and whether it is a member.
 
-    Measures: ``score``; ``right``, the model knows the row's class; ``caught``, its membership is guessed right.
+    Measures: ``score``; ``right``: the model classifies the row right; ``caught``: its membership is guessed right.
     """
     guesses = query.blocks(
         f"SELECT {labelled(query, 'evaluate')} AS defense, dataset, model, evaluator, split, CASE WHEN adaptive "
@@ -53,7 +53,7 @@ def scores_of(query: Query) -> Blocks:
 
 
 def labelled(query: Query, step: str) -> str:
-    """Return the SQL that names early stopping after the defense whose accuracy it has."""
+    """Return SQL for the defense's label; early stopping is named after the defense whose accuracy it matches."""
     if "matched" not in query(f"SELECT * FROM {step}_tasks LIMIT 0"):
         return "defense"
     return "CASE WHEN matched IS NULL THEN defense ELSE defense || ', as accurate as ' || matched END"
@@ -65,7 +65,7 @@ def evaluators_of(blocks: Blocks) -> list[str]:
 
 
 def apart(places: Sequence[Mapping[str, str]], names: Sequence[str]) -> Iterator[tuple[list[str], list[int]]]:
-    """Yield positions of places with the same facets, each with those of the facets that not all places share."""
+    """Yield the positions of places with the same facets, each with the facets that not all places share."""
     several = [name for name in names if len({own[name] for own in places}) > 1]
     groups: dict[tuple[str, ...], list[int]] = {}
     for i, own in enumerate(places):
@@ -75,7 +75,7 @@ def apart(places: Sequence[Mapping[str, str]], names: Sequence[str]) -> Iterator
 
 
 def rows_of(scores: Blocks, defense: str, conditions: Iterable[int]) -> dict[str, np.ndarray]:
-    """Return measures and facts of a defense's rows in those of the conditions that it met, one after the other."""
+    """Return measures and facts of a defense's rows, concatenated over those of the conditions that it met."""
     i = scores.entries.index(defense)
     met = [c for c in conditions if not np.isnan(scores.values["score"][c][i]).any()]
     found = {name: [blocks[c][i] for c in met] for name, blocks in scores.values.items()}
@@ -87,7 +87,7 @@ def figures(score: np.ndarray, member: np.ndarray) -> dict[str, np.ndarray]:
     """Return the figures of every row of scores ``(k, n)`` by membership ``(n,)``, each ``(k,)``.
 
     They are those of `imharness.stats`: balanced accuracy, AUC, and true-positive rates at two false-positive rates.
-    A row that lacks a number has NaN, and so has a rate that so few non-members do not define. Raises `UsageError`
+    A row that lacks a number has NaN, and so has a rate for which there are too few non-members. Raises `UsageError`
     without members or without non-members.
     """
     n_in, n_out = int(member.sum()), int((~member).sum())
@@ -116,7 +116,7 @@ def figures(score: np.ndarray, member: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def halves(scores: Blocks) -> tuple[Blocks, Blocks]:
-    """Return the scores of the rows on which the strongest evaluator is chosen, and of those that are reported."""
+    """Return the scores of the rows to choose the strongest evaluator on, and of the rows to report."""
     names = np.unique(np.concatenate([np.zeros(0, object), *scores.units]).astype(str))
     first = set(names[chosen_half(names)].tolist())
     chosen = [np.array([name in first for name in own], dtype=bool) for own in scores.units]
@@ -140,7 +140,7 @@ def _rows(scores: Blocks, kept: Sequence[np.ndarray]) -> Blocks:
 def figures_of(scores: Blocks) -> Blocks:
     """Return the figures as measures: a condition for every combination of facets, and all splits as units.
 
-    A fact of each split: how many non-members it has. A condition without members or without non-members has NaN.
+    Each split has one fact, its number of non-members. A condition without members or without non-members has NaN.
     """
     splits = sorted({own["split"] for own in scores.conditions})
     facets = [sorted({own[name] for own in scores.conditions} | ALWAYS.get(name, set())) for name in CELL]
@@ -165,23 +165,23 @@ def figures_of(scores: Blocks) -> Blocks:
 
 
 def mean_of(numbers: Iterable[np.ndarray]) -> np.ndarray:
-    """Return the mean of arrays ``(splits,)``; NaN counts nowhere, and a split with nothing else stays NaN."""
+    """Return the mean of arrays ``(splits,)`` without NaN; a split that has only NaN stays NaN."""
     found = np.stack(list(numbers))
     counts = (~np.isnan(found)).sum(axis=0)
     return np.divide(np.nansum(found, axis=0), counts, out=np.full(len(counts), np.nan), where=counts > 0)
 
 
 def differ(numbers: np.ndarray) -> bool:
-    """Return whether numbers are not all the same, but for rounding."""
+    """Return whether numbers differ by more than rounding."""
     return bool(np.ptp(numbers) > ROUNDING)
 
 
 def mean_over_splits(numbers: np.ndarray) -> Value:
-    """Return the mean of numbers ``(splits,)`` with Student's t interval; equal numbers have none.
+    """Return the mean of numbers ``(splits,)`` with Student's t interval; equal numbers have no interval.
 
-    Splits are few, and each has networks of its own: they are the repetitions, not their rows. Two splits draw a third
-    of one data set each as the target's rows, or less, so that they share rows and are not quite independent. Where all
-    splits give one number, often a rate of zero, an interval of no width would claim to know it for certain.
+    Splits are few, and each has networks of its own: splits are the repetitions, not rows. Each draws at most a third
+    of the same data set as the target's rows, so that two splits share rows and are not quite independent. Where all
+    splits give the same number, often a rate of zero, an interval of no width would claim certainty.
     """
     found = value_of(t_interval(numbers))
     return found if differ(numbers) else Value(value=found.value, n=found.n)
@@ -202,5 +202,5 @@ def why_not(figures: Blocks, key: str) -> str:
     """Return why a figure is missing everywhere."""
     most = max((int(own.max()) for own in figures.about["non_members"]), default=0)
     if key in RATES and most * RATES[key] < 1:
-        return f"not defined: {most:,} non-members in a split, {1 / RATES[key]:,.0f} are needed"
+        return f"not defined: a split has {most:,} non-members and needs {1 / RATES[key]:,.0f}"
     return "no cell"

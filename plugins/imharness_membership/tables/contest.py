@@ -1,8 +1,8 @@
-"""Which defense wins: how many memberships the strongest evaluator guesses right, beside the accuracy that is left.
+"""Ranks defenses: how many memberships the strongest evaluator guesses right, against the test accuracy that is left.
 
-Of every data set, model and defense, the strongest evaluator is chosen on one half of the rows and reported on the
-other. An adversary who knows the defense may also train its shadow models plainly: it chooses among all evaluators with
-either kind of shadow model.
+For every data set, model and defense, the strongest evaluator is chosen on one half of the rows and reported on the
+other. An adversary who knows the defense may also train its shadow models plainly, so it chooses among all evaluators
+with either kind of shadow model.
 """
 
 import itertools
@@ -18,20 +18,28 @@ from imharness_membership.tables.cells import figures_of, mean_of
 
 PLAIN = "harness/plain-training"
 MATCHED = ", as accurate as "
-"""What the label of early stopping at another defense's accuracy contains."""
+"""The part of a label that marks early stopping at another defense's accuracy."""
 MEASURE = "guessed"
 KINDS = {"fixed": ("fixed",), "adaptive": ("adaptive",)}
-"""Adversary -> how it trains the shadow models that it may choose among."""
+"""Adversary -> the kinds of shadow model among which it chooses."""
 WORST = {"adaptive": ("adaptive", "fixed")}
 STRONGEST = "the strongest"
 PROTECTION = Column(
-    "accuracy", "attack accuracy",
+    "accuracy",
+    "attack accuracy",
     "Balanced accuracy of the guess by the strongest evaluator, chosen on the other half of the rows; 0.5 is chance. "
-    "A row counts where it is guessed right, members and non-members of a split alike.",
-    "lower", of=MEASURE, cluster="split", unit="row",
-    wins=Wins("defense-wins", "Which defense protects better against the strongest evaluator",
-              "fewer memberships guessed right", unit="row"),
-)  # fmt: skip
+    "Members and non-members of a split have the same weight.",
+    "lower",
+    of=MEASURE,
+    cluster="split",
+    unit="row",
+    wins=Wins(
+        "defense-wins",
+        "Which defense protects better against the strongest evaluator",
+        "fewer memberships guessed right",
+        unit="row",
+    ),
+)
 CLAIM = (
     "The strongest evaluator that knows the defense guesses {protection} of memberships right behind {winner}, "
     "{without} without a defense; test accuracy {utility} of {plain}."
@@ -39,27 +47,37 @@ CLAIM = (
 
 
 def ranked_defenses(query: Query, halves: tuple[Blocks, Blocks], utility: Column, share: float) -> TrackReport:
-    """Rank defenses by scores of the rows to choose on and of those to report; `share`: utility that may be lost."""
+    """Rank defenses; `halves`: scores of the rows to choose on and to report; `share`: utility that may be lost."""
     chosen, reported = figures_of(halves[0]), _weighted(halves[1])
     worst, broken_by = _strongest(chosen, reported, WORST)
     kinds, _ = _strongest(chosen, reported, KINDS)
     rules = Contest(
-        scores=worst, protection=PROTECTION, utility=utility, undefended=PLAIN, claim=CLAIM,
-        attack="evaluator", share=share, controls=_controls_among(query, worst.entries),
-        over=("evaluator", "attacker"), chosen=Chosen(reported, kinds, broken_by),
-    )  # fmt: skip
+        scores=worst,
+        protection=PROTECTION,
+        utility=utility,
+        undefended=PLAIN,
+        claim=CLAIM,
+        attack="evaluator",
+        share=share,
+        controls=_controls_among(query, worst.entries),
+        over=("evaluator", "attacker"),
+        chosen=Chosen(reported, kinds, broken_by),
+    )
     return contest(
-        rules, id="defenses", title="Defenses against membership inference", entry="defense",
-        caption="What the strongest evaluator achieves against each defense, and what the defense costs. The evaluator "
-        "is chosen for each data set, model and defense on one half of the rows, drawn by a hash of their names, "
-        "among all evaluators with shadow models that are defended or not; the other half is reported. Plain training "
-        "and early stopping at the accuracy of a defense are controls. Splits are resampled and tested as a whole; two "
-        "of them share up to a third of their rows, so that they are not quite independent.",
-    )  # fmt: skip
+        rules,
+        id="defenses",
+        title="Defenses against membership inference",
+        entry="defense",
+        caption="The attack accuracy of the strongest evaluator against each defense, and the accuracy that the "
+        "defense keeps. For each data set, model and defense, the evaluator is chosen on one half of the rows, drawn "
+        "by a hash of their names, among all evaluators with defended or plain shadow models; the other half is "
+        "reported. Plain training and early stopping at the accuracy of a defense are controls. Splits are resampled "
+        "and tested as a whole; two of them share up to a third of their rows, so they are not quite independent.",
+    )
 
 
 def _controls_among(query: Query, defenses: Sequence[str]) -> dict[str, str]:
-    """Return what is a control and why: components that say so, and early stopping at another defense's accuracy."""
+    """Return the controls with the reason: components that declare it, and early stopping at a defense's accuracy."""
     matched = {label: "early stopping at equal accuracy" for label in defenses if MATCHED in label}
     return controls_of(query, "defense") | matched
 
@@ -67,7 +85,7 @@ def _controls_among(query: Query, defenses: Sequence[str]) -> dict[str, str]:
 def _weighted(scores: Blocks) -> Blocks:
     """Return 1 for rows guessed right and 0 for others, weighted so that its mean over a split is balanced accuracy.
 
-    The rows of a split are units; conditions with the same ones share one array of names.
+    The rows of a split are units; conditions with the same rows share one array of names.
     """
     found, units, splits = [], [], []
     known: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
@@ -87,10 +105,10 @@ def _weighted(scores: Blocks) -> Blocks:
 def _strongest(
     figures: Blocks, reported: Blocks, adversaries: Mapping[str, Sequence[str]]
 ) -> tuple[Blocks, dict[str, dict[str, float]]]:
-    """Return the reported rows under the strongest evaluator of each adversary, and how often which evaluator that is.
+    """Return the reported rows under each adversary's strongest evaluator, and how often each evaluator is that one.
 
-    `figures`: those of the rows to choose on. The blocks have a condition for each adversary, data set and model, with
-    the rows of all splits. An evaluator that few defenses met is not chosen, see `common`.
+    `figures`: figures of the rows to choose on. The blocks have a condition for each adversary, data set and model,
+    with the rows of all splits. An evaluator that few defenses met is not chosen, see `common`.
     """
     conditions, units, values, splits = [], [], [], []
     named: dict[str, Counter[str]] = {label: Counter() for label in reported.entries}

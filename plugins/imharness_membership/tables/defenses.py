@@ -21,27 +21,35 @@ from imharness_membership.tables.privacy import empirical_epsilon
 
 Facts = dict[str, dict[str, Value]]
 """Defense -> facts of its target models by column."""
-ADVERSARIES = {"plain": ("fixed", "non-adaptive"), "adaptive": ("adaptive", "adaptive")}
-TEST = Column("test", "test accuracy", "Of the defended model.", "higher", unit="split")
+ADVERSARIES = {"plain": ("fixed", "does not know the defense"), "adaptive": ("adaptive", "knows it")}
+"""Part of a column's key -> the stored name of the adversary, and what the adversary knows, in words."""
+TEST = Column("test", "test accuracy", "Accuracy of the defended model on test rows.", "higher", unit="split")
 ACCURACY = (
     TEST,
-    Column("train", "train accuracy", "Of the defended model.", unit="split"),
+    Column("train", "train accuracy", "Accuracy of the defended model on its members.", unit="split"),
 )
 CALIBRATION = Column(
-    "calibration_error", "calibration error",
-    "Expected calibration error of what is released, 15 bins, rows that are no members.", "lower", unit="split",
-)  # fmt: skip
+    "calibration_error",
+    "calibration error",
+    "Expected calibration error of the released outputs on non-members, 15 bins.",
+    "lower",
+    unit="split",
+)
 PRIVACY = (
     Column(
-        "epsilon", "epsilon", "Of (epsilon, delta)-differential privacy of the members, by Opacus' accountant. "
-        "dp-sgd needs pip install 'image-privacy-harness[dp]'.", "lower", 2,
+        "epsilon",
+        "epsilon",
+        "Epsilon of the members' (epsilon, delta)-differential privacy, by Opacus' accountant. "
+        "dp-sgd needs pip install 'image-privacy-harness[dp]'.",
+        "lower",
+        2,
     ),
-    Column("delta", "delta", "Probability that the bound by epsilon does not hold.", "lower", 6),
-)  # fmt: skip
+    Column("delta", "delta", "Probability that the bound of epsilon does not hold.", "lower", 6),
+)
 WINS = {
     kind: Wins(
         f"defense-wins-{kind}",
-        f"Which defense protects better, {word} adversaries",
+        f"Which defense protects better if the adversary {word}",
         "fewer rows whose membership is guessed right",
         measure="guessed right",
         description="Share of rows whose membership the evaluator guesses right.",
@@ -52,7 +60,7 @@ WINS = {
 
 
 def facts_of(query: Query, defenses: Sequence[str]) -> Facts:
-    """Return accuracies and calibration of the defended models, and the privacy that their training promises."""
+    """Return the accuracies and calibration of the defended models, and the privacy that their training promises."""
     parts = [
         query(
             f"SELECT {labelled(query, step)} AS defense, split, test_accuracy AS test, train_accuracy AS train, "
@@ -87,7 +95,7 @@ def _facts(rows: Mapping[str, np.ndarray]) -> dict[str, Value]:
 
 
 def rates(scores: Blocks, parts: tuple[Blocks, Blocks], trained: Facts) -> TrackReport:
-    """Return what the strongest evaluator of each adversary achieves by every figure, and what models promise."""
+    """Return every figure of the strongest evaluator of each adversary, and the privacy that trainings promise."""
     figures = figures_of(parts[0]), figures_of(parts[1])
     return ranking(
         scores,
@@ -97,9 +105,9 @@ def rates(scores: Blocks, parts: tuple[Blocks, Blocks], trained: Facts) -> Track
         *(fact(trained, column) for column in PRIVACY),
         id="rates",
         title="All figures of the strongest evaluators",
-        caption="Privacy of models with each defense. n is the number of splits. For each figure, the strongest "
+        caption="Privacy of models with each defense; n is the number of splits. For each figure, the strongest "
         "evaluator is chosen on one half of the rows, drawn by a hash of their names, and reported on the other. The "
-        "empirical bound of epsilon stands beside the one that a training promises. "
+        "empirical bound of epsilon is beside the one that a training promises. "
         f"{SPLITS}",
         entry="defense",
         by=["accuracy_adaptive"],
@@ -111,8 +119,8 @@ def _against(figures: tuple[Blocks, Blocks], key: str, kind: str) -> Column:
     label, meaning, decimals = FIGURES[key]
     return Column(
         f"{key}_{kind}",
-        f"{label}, {word}",
-        f"{meaning}; the strongest evaluator, {word} adversary; half of the rows; mean over splits.",
+        f"{label}, adversary {word}",
+        f"{meaning}; the strongest evaluator of an adversary that {word}; half of the rows; mean over splits.",
         "lower",
         decimals,
         where={"attacker": attacker},
@@ -131,7 +139,7 @@ def fact(trained: Facts, column: Column) -> Column:
 def strongest(chosen: Blocks, figures: Blocks, key: str, defense: str, attacker: str) -> Value:
     """Return the figure of the strongest evaluator of each data set and model, chosen by figures of other rows.
 
-    The largest of many figures is too large by chance: of 14 evaluators that guess, the best reaches .520.
+    Choosing and reporting on the same rows would overstate it: the best of 14 evaluators that guess reaches .520.
     """
     i, studies = figures.entries.index(defense), dict[tuple[str, str], list[int]]()
     for c in figures.where(attacker=attacker):
@@ -146,7 +154,7 @@ def strongest(chosen: Blocks, figures: Blocks, key: str, defense: str, attacker:
 
 
 def attack_accuracy(figures: Blocks, trained: Facts) -> Table:
-    """Return tables 2, 4 and 5: attack accuracy per defense and evaluator, adaptive."""
+    """Return tables 2, 4 and 5: attack accuracy by defense and evaluator, for an adversary that knows the defense."""
     names = evaluators_of(figures)
     places = [figures.where(evaluator=name, attacker="adaptive") for name in names]
     rows = []
@@ -161,7 +169,10 @@ def attack_accuracy(figures: Blocks, trained: Facts) -> Table:
         for i, name in enumerate(names)
     ]
     return Table(
-        id="accuracy", title="Tables 1, 2, 4 and 5: attack accuracy by defense and evaluator",
-        caption=f"Adaptive adversaries: their shadow models are defended as the target is. {SPLITS}",
-        entry="defense", columns=(*columns, *(column.spec for column in ACCURACY)), rows=tuple(rows),
-    )  # fmt: skip
+        id="accuracy",
+        title="Tables 1, 2, 4 and 5: attack accuracy by defense and evaluator",
+        caption=f"The adversary knows the defense: its shadow models are defended as the target is. {SPLITS}",
+        entry="defense",
+        columns=(*columns, *(column.spec for column in ACCURACY)),
+        rows=tuple(rows),
+    )

@@ -1,4 +1,4 @@
-"""How much each evaluator finds out, and what a threshold per class brings."""
+"""Ranks evaluators by how much they find out, and compares one threshold for all classes with one per class."""
 
 import numpy as np
 import scipy
@@ -16,36 +16,47 @@ from imharness_membership.tables.cells import (
 )
 
 SINGLE = "[per_class=False]"
-"""What the label of an evaluator with one threshold for all classes ends with."""
+"""The end of the label of an evaluator with one threshold for all classes."""
 
 
 def evaluators(figures: Blocks) -> Table:
-    """Rank evaluators, the strongest first."""
+    """Return the table of evaluators, the strongest first."""
     columns = [
         Column(
-            key, label, f"{meaning}; adaptive, mean over defenses and splits.", "higher", decimals, unit="split"
+            key,
+            label,
+            f"{meaning}; the adversary knows the defense; mean over defenses and splits.",
+            "higher",
+            decimals,
+            unit="split",
         ).spec
         for key, (label, meaning, decimals) in FIGURES.items()
     ]
     rows = [
-        Row(label=name, values={key: over_splits(mean_of(_adaptive(figures, key, name)), why_not(figures, key))
-                                for key in FIGURES})
+        Row(
+            label=name,
+            values={key: over_splits(mean_of(_adaptive(figures, key, name)), why_not(figures, key)) for key in FIGURES},
+        )
         for name in evaluators_of(figures)
-    ]  # fmt: skip
+    ]
     return Table(
-        id="evaluators", title="Evaluators",
-        caption=f"How much each evaluator finds out, mean over defenses. n counts splits. {SPLITS}",
-        entry="evaluator", columns=tuple(columns), rows=tuple(ranked(rows, columns[0])), ranked_by=columns[0].key,
-    )  # fmt: skip
+        id="evaluators",
+        title="Evaluators",
+        caption=f"How much each evaluator finds out on average over defenses; n counts splits. {SPLITS}",
+        entry="evaluator",
+        columns=tuple(columns),
+        rows=tuple(ranked(rows, columns[0])),
+        ranked_by=columns[0].key,
+    )
 
 
 def _adaptive(figures: Blocks, key: str, evaluator: str) -> np.ndarray:
-    """Return what an evaluator achieves, ``(cells, splits)``, NaN where nothing is: one order for all evaluators."""
+    """Return an evaluator's figure, ``(cells, splits)``, NaN where there is none; cells have the same order for all."""
     return np.concatenate([figures.values[key][c] for c in figures.where(evaluator=evaluator, attacker="adaptive")])
 
 
 def thresholds(figures: Blocks) -> Table:
-    """Return table 3: thresholds of their own for each class against one for all."""
+    """Return table 3: one threshold per class against one for all classes."""
     rows, names = [], evaluators_of(figures)
     for name in names:
         if f"{name}{SINGLE}" in names:
@@ -56,20 +67,30 @@ def thresholds(figures: Blocks) -> Table:
             if known.any():
                 rows.append(Row(label=name, values=_gain(one[known], each[known])))
     columns = (
-        ColumnSpec(key="one", label="one threshold", better="higher", description="Balanced accuracy, one for all."),
-        ColumnSpec(key="each", label="one per class", better="higher", description="Balanced accuracy, one per class."),
-        ColumnSpec(key="gain", label="gain", better="higher", description="Of one threshold per class, paired."),
+        ColumnSpec(
+            key="one", label="one threshold", better="higher", description="Balanced accuracy with one threshold."
+        ),
+        ColumnSpec(
+            key="each",
+            label="one per class",
+            better="higher",
+            description="Balanced accuracy with one threshold per class.",
+        ),
+        ColumnSpec(key="gain", label="gain", better="higher", description="Difference of the two over paired splits."),
         ColumnSpec(key="p", label="p", decimals=4, description="One-sided paired t-test of the gain over splits."),
     )
     return Table(
-        id="thresholds", title="Table 3: one threshold for all classes, or one per class",
-        caption=f"Attack accuracy, adaptive adversaries, mean over defenses; n counts splits. {SPLITS}",
-        entry="evaluator", columns=columns, rows=tuple(rows),
-    )  # fmt: skip
+        id="thresholds",
+        title="Table 3: one threshold for all classes, or one per class",
+        caption=f"Attack accuracy of adversaries that know the defense, mean over defenses; n counts splits. {SPLITS}",
+        entry="evaluator",
+        columns=columns,
+        rows=tuple(rows),
+    )
 
 
 def _gain(one: np.ndarray, each: np.ndarray) -> dict[str, Value]:
-    """Return the means of both ``(splits,)``, their difference, and whether it is more than chance."""
+    """Return the means of both ``(splits,)``, their difference, and the p-value of its test."""
     gain = each - one
     p = float(scipy.stats.ttest_1samp(gain, 0, alternative="greater").pvalue) if differ(gain) else np.nan
     tested = missing("needs splits that differ") if np.isnan(p) else Value(value=p, n=len(gain))

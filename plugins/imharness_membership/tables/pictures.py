@@ -8,24 +8,34 @@ from imharness_membership.tables.cells import rows_of
 
 UNDEFENDED = "harness/plain-training"
 POINTS = 200
-"""Largest number of points of a curve."""
+"""The largest number of points of a curve."""
 
 
 def charts(scores: Blocks) -> list[Chart]:
-    """Draw what evaluators find out about the undefended model, and what defenses cost."""
+    """Return the ROC curves of evaluators on the undefended model, and privacy against accuracy for all defenses."""
     curves = tuple(_curves(scores)) if UNDEFENDED in scores.entries else ()
     roc = Chart(
-        id="roc", title="ROC of evaluators, undefended model", kind="curves", log=True, series=curves,
-        x_label="false-positive rate", y_label="true-positive rate",
-        caption="Share of members found against share of non-members accused, both on log axes: what matters to a "
-        "person accused is the left edge. First split of the first data set and model.",
-    )  # fmt: skip
+        id="roc",
+        title="ROC of evaluators, undefended model",
+        kind="curves",
+        log=True,
+        series=curves,
+        x_label="false-positive rate",
+        y_label="true-positive rate",
+        caption="Share of members found against share of non-members accused, on log axes. The left edge matters most: "
+        "there few people are wrongly accused. First split of the first data set and model.",
+    )
     front = Chart(
-        id="cost", title="Privacy against accuracy", kind="scatter", table="defenses", x="utility", y="worst",
+        id="cost",
+        title="Privacy against accuracy",
+        kind="scatter",
+        table="defenses",
+        x="utility",
+        y="worst",
         front=True,
-        caption="Test accuracy of the defended model against the strongest adaptive attack. The line joins the "
-        "defenses that no other beats in both.",
-    )  # fmt: skip
+        caption="Attack accuracy of the strongest evaluator against test accuracy of the defended model. The line "
+        "joins the defenses that no other defense beats in both.",
+    )
     return [roc, front] if curves else [front]
 
 

@@ -1,4 +1,4 @@
-"""What guesses say about differential privacy: a lower bound of epsilon, chosen and reported on different rows."""
+"""A lower bound of epsilon from guesses of membership, chosen and reported on different rows."""
 
 from imharness.tables import Blocks, Column, Value, missing
 from imharness_membership.epsilon import DELTA, chosen_rule, held_out
@@ -8,18 +8,23 @@ FACETS = ("dataset", "model", "evaluator", "attacker")
 
 
 def empirical_epsilon(parts: tuple[Blocks, Blocks], delta: dict[str, Value]) -> Column:
-    """Return the column of empirical bounds; `delta`: what each defense promises, 1e-5 where it promises none."""
+    """Return the column of empirical bounds; `delta`: the delta that each defense promises, or 1e-5."""
 
     def bound(defense: str) -> Value:
         promised = delta[defense].value
         return _bound(*parts, defense, DELTA if promised is None else promised)
 
     return Column(
-        "empirical", "empirical epsilon, at least",
+        "empirical",
+        "empirical epsilon, at least",
         f"95% lower bound by Clopper-Pearson intervals of the guesses, delta {DELTA:g} where none is promised. "
-        "Evaluator, threshold and who is accused are chosen on one half of the rows, the bound is of the other half, "
-        "splits together.", "lower", 2, value=bound, unit="row",
-    )  # fmt: skip
+        "The evaluator, the threshold and which side is accused are chosen on one half of the rows; the bound comes "
+        "from the other half, over all splits together.",
+        "lower",
+        2,
+        value=bound,
+        unit="row",
+    )
 
 
 def _bound(chosen: Blocks, reported: Blocks, defense: str, delta: float) -> Value:

@@ -1,4 +1,4 @@
-"""What privacy risk scores promise and keep, by threshold and by class."""
+"""Whether privacy risk scores are right, by threshold and by class."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -16,9 +16,10 @@ THRESHOLDS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
 def risk_rows(scores: Blocks) -> dict[str, Columns]:
-    """Return risk score, membership, class and ``right`` of all rows, adaptive adversaries, splits together.
+    """Return risk score, membership, class and ``right`` of all rows of all splits, for adversaries that know the
+    defense.
 
-    They are those of one defense, data set, model and prior; the name says as much of this as there is more than one.
+    The key names defense, data set, model and prior, as far as there is more than one.
     """
     chosen = [c for c in scores.where(attacker="adaptive") if scores.conditions[c]["evaluator"].startswith(RISK)]
     found = {}
@@ -31,26 +32,30 @@ def risk_rows(scores: Blocks) -> dict[str, Columns]:
 
 
 def risk(promised: Mapping[str, Columns]) -> Table:
-    """Return table 6 and the calibration."""
+    """Return table 6, precision and recall by threshold, with the calibration."""
     columns = [
         ColumnSpec(
             key=f"{key}{i}",
             label=f"{word}, {threshold:g}",
-            description=f"{word.capitalize()} of: member if the risk score is at least {threshold:g}.",
+            description=f"{word.capitalize()} of accusing rows whose risk score is at least {threshold:g}.",
         )
         for i, threshold in enumerate(THRESHOLDS)
         for key, word in (("p", "precision"), ("r", "recall"))
     ]
     rmse = ColumnSpec(
-        key="rmse", label="calibration RMSE", better="lower",
-        description="Of the risk score against the real share of members, ten bins.",
-    )  # fmt: skip
+        key="rmse",
+        label="calibration RMSE",
+        better="lower",
+        description="Root mean square difference between the risk score and the true share of members, ten bins.",
+    )
     return Table(
-        id="risk", title="Table 6: privacy risk scores",
-        caption="Precision and recall of accusing rows above a threshold of the risk score, splits together.",
-        entry="defense", columns=(*columns, rmse),
+        id="risk",
+        title="Table 6: privacy risk scores",
+        caption="Precision and recall of accusing all rows above a threshold of the risk score, over all splits.",
+        entry="defense",
+        columns=(*columns, rmse),
         rows=tuple(Row(label=defense, values=_kept(own)) for defense, own in promised.items()),
-    )  # fmt: skip
+    )
 
 
 def _kept(own: Columns) -> dict[str, Value]:
@@ -64,7 +69,7 @@ def _kept(own: Columns) -> dict[str, Value]:
 
 
 def classes(promised: Mapping[str, Columns]) -> Table:
-    """Return how unequal the risk is between classes, and how it goes with the generalisation error."""
+    """Return how the risk differs between classes, and its correlation with the generalisation error."""
     rows = []
     for defense, own in promised.items():
         mean, error = _per_class(own)
@@ -75,19 +80,25 @@ def classes(promised: Mapping[str, Columns]) -> Table:
         rows.append(Row(label=defense, values=values))
     columns = (
         ColumnSpec(key="low", label="lowest risk", description="Mean risk score of the members of the safest class."),
-        ColumnSpec(key="high", label="highest risk", description="The same of the most exposed class."),
-        ColumnSpec(key="correlation", label="with generalisation error",
-                   description="Pearson correlation over classes of mean risk score and train minus test accuracy."),
-    )  # fmt: skip
+        ColumnSpec(key="high", label="highest risk", description="The same for the most exposed class."),
+        ColumnSpec(
+            key="correlation",
+            label="with generalisation error",
+            description="Pearson correlation over classes of mean risk score and train minus test accuracy.",
+        ),
+    )
     return Table(
-        id="classes", title="Risk by class",
-        caption="Classes are not equally exposed; the risk follows the generalisation error.",
-        entry="defense", columns=columns, rows=tuple(rows),
-    )  # fmt: skip
+        id="classes",
+        title="Risk by class",
+        caption="Risk scores by class: the lowest, the highest, and their correlation with the generalisation error.",
+        entry="defense",
+        columns=columns,
+        rows=tuple(rows),
+    )
 
 
 def _per_class(own: Columns) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean risk score of members and generalisation error of the classes that have both kinds of row."""
+    """Return the members' mean risk score and the generalisation error of each class that has both kinds of row."""
     labels, place = np.unique(own["label"], return_inverse=True)
     member, right = own["member"], own["right"]
     inside, outside = (np.bincount(place[m], minlength=len(labels)) for m in (member, ~member))

@@ -1,4 +1,4 @@
-"""Which members are exposed whoever asks: what LiRA, RMIA and the risk score agree on, and what removal says of it."""
+"""Which members every attack exposes: where LiRA, RMIA and the risk score agree, and what removing a member changes."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -14,13 +14,13 @@ UNDEFENDED = "harness/plain-training"
 THREE = ("harness/lira", "harness/rmia", "harness/privacy-risk")
 AGREED = "all three"
 TOP = 0.1
-"""Share of the members that counts as the most exposed ones."""
+"""The share of members that counts as the most exposed ones."""
 HIGH = 0.75
-"""Of members that were removed, those above this share of all members are set against the others: there are few."""
+"""The removed members above this share of all members are compared with the other removed ones."""
 
 
 def agreement(scores: Blocks) -> Table:
-    """Return how far the three order members alike, and how many are among the most exposed ones of all of them."""
+    """Return how alike the three order members, and how many members are among the most exposed by all three."""
     rows = []
     chosen = [c for c in scores.where(attacker="adaptive") if scores.conditions[c]["evaluator"] in THREE]
     for facets, own in apart([scores.conditions[c] for c in chosen], ("dataset", "model")):
@@ -29,18 +29,33 @@ def agreement(scores: Blocks) -> Table:
             label = " and ".join(names) if len(names) == 2 else AGREED
             rows.append(Row(label=", ".join([label, *facets]), values=_agreed(found, names)))
     columns = (
-        ColumnSpec(key="correlation", label="Spearman correlation", unit="split",
-                   description="Of the scores of members, mean over splits; of three, the mean over pairs."),
-        ColumnSpec(key="both", label="most exposed by all", unit="split",
-                   description=f"Share of members that are among the top {TOP:.0%} of each; ties are among them."),
-        ColumnSpec(key="chance", label="by chance", unit="split",
-                   description="The same if the scores had nothing to do with each other."),
-    )  # fmt: skip
+        ColumnSpec(
+            key="correlation",
+            label="Spearman correlation",
+            unit="split",
+            description="Of the scores of members, mean over splits; for all three, the mean over pairs.",
+        ),
+        ColumnSpec(
+            key="both",
+            label="most exposed by all",
+            unit="split",
+            description=f"Share of members that are among the top {TOP:.0%} of each; ties are included.",
+        ),
+        ColumnSpec(
+            key="chance",
+            label="by chance",
+            unit="split",
+            description="The share to expect if the scores were independent.",
+        ),
+    )
     return Table(
-        id="vulnerable", title="Members that are exposed whoever asks",
+        id="vulnerable",
+        title="Members that every attack exposes",
         caption="Scores of members of the undefended model by LiRA, RMIA and the privacy risk score. Beyond the paper.",
-        entry="evaluators", columns=columns, rows=tuple(rows),
-    )  # fmt: skip
+        entry="evaluators",
+        columns=columns,
+        rows=tuple(rows),
+    )
 
 
 def _by_split(scores: Blocks, conditions: Sequence[int]) -> list[dict[str, np.ndarray]]:
@@ -65,12 +80,12 @@ def _agreed(found: Sequence[dict[str, np.ndarray]], names: Sequence[str]) -> dic
         both.append(top.all(axis=0).mean())
         chance.append(top.mean(axis=1).prod())
     known = np.array(correlations)[~np.isnan(correlations)]
-    mean = Value(value=float(known.mean()), n=len(known)) if len(known) else missing("scores that do not differ")
+    mean = Value(value=float(known.mean()), n=len(known)) if len(known) else missing("the scores do not differ")
     return {"correlation": mean, "both": over_splits(np.array(both)), "chance": over_splits(np.array(chance))}
 
 
 def _edge(score: np.ndarray) -> float:
-    """Return the score from which a member is among the most exposed ones."""
+    """Return the lowest score of the most exposed members."""
     return float(np.sort(score)[-max(1, int(TOP * len(score)))])
 
 
@@ -82,7 +97,7 @@ def _spearman(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def sensitivity(query: Query) -> Table:
-    """Return how the scores of a member go with what its removal does to the model."""
+    """Return how the scores of members correlate with what their removal does to the model."""
     rows = []
     names = ", ".join(f"'{name}'" for name in (*THREE, "harness/confidence"))
     three = ", ".join(f"'{name}'" for name in THREE)
@@ -104,18 +119,30 @@ def sensitivity(query: Query) -> Table:
             found = _removed(pairs["score"][at], pairs["place"][at] >= HIGH, pairs["sensitivity"][at])
             rows.append(Row(label=", ".join([name, *facets]), values=found))
     columns = (
-        ColumnSpec(key="correlation", label="Spearman correlation", unit="member",
-                   description="Of score and sensitivity; of all three, of their mean rank."),
-        ColumnSpec(key="high", label="sensitivity, exposed", unit="member",
-                   description="Mean of the members above three quarters of all members; of all three, by each."),
-        ColumnSpec(key="rest", label="sensitivity, others", unit="member", description="Mean of the other members."),
-    )  # fmt: skip
+        ColumnSpec(
+            key="correlation",
+            label="Spearman correlation",
+            unit="member",
+            description="Correlation of score and sensitivity; for all three, their mean rank is used.",
+        ),
+        ColumnSpec(
+            key="high",
+            label="sensitivity, exposed",
+            unit="member",
+            description="Mean for members above three quarters of all members; for all three, by each of them.",
+        ),
+        ColumnSpec(key="rest", label="sensitivity, others", unit="member", description="The same for other members."),
+    )
     return Table(
-        id="sensitivity", title="Risk and sensitivity",
-        caption="Sensitivity: log of the modified entropy of a member when the model is trained without it over "
-        "that when it is trained with it. First members of the first split, undefended. What LiRA, RMIA and the risk "
-        "score agree on is beyond the paper.", entry="evaluator", columns=columns, rows=tuple(rows),
-    )  # fmt: skip
+        id="sensitivity",
+        title="Risk and sensitivity",
+        caption="Sensitivity: log of the ratio of a member's modified entropy when the model is trained without it to "
+        "that when it is trained with it. First members of the first split, undefended. The agreement of LiRA, RMIA "
+        "and the risk score goes beyond the paper.",
+        entry="evaluator",
+        columns=columns,
+        rows=tuple(rows),
+    )
 
 
 def _removed(score: np.ndarray, high: np.ndarray, moved: np.ndarray) -> dict[str, Value]:

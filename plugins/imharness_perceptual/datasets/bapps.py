@@ -25,7 +25,7 @@ FOLDERS = {"2afc": ("ref", "p0", "p1"), "jnd": ("p0", "p1")}
 VERDICT = {"2afc": "judge", "jnd": "same"}
 PARTS = {"test": "val", "train": "train"}
 JUDGES = {("2afc", "test"): 5, ("2afc", "train"): 2, ("jnd", "test"): 3, ("jnd", "train"): 3}
-"""How many people were asked about each pair (section 2.2)."""
+"""The number of people who were asked about each pair (section 2.2)."""
 BUCKET = "https://perceptual-similarity.s3.us-west-2.amazonaws.com/dataset"
 SOURCE = DataSource(
     name="bapps",
@@ -50,7 +50,7 @@ SOURCE = DataSource(
     optional=("2afc/train/",),
 )
 PUBLISHED = {("2afc", "test"): 36_300, ("2afc", "train"): 151_400, ("jnd", "test"): 9_600, ("jnd", "train"): 0}
-"""How many pairs were judged, to hundreds (table 3)."""
+"""The number of judged pairs, rounded to hundreds (table 3)."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,13 @@ class Bapps(ImageDataset):
     info = Info(id="harness/bapps", version="2", paper="zhang2018")
     address = "path"
     path: str = Field(default="", description="The folder that holds 2afc/ and jnd/; empty: bapps, among the assets.")
-    test: Literal["2afc", "jnd"] = Field(default="2afc", description="What people were asked.")
+    test: Literal["2afc", "jnd"] = Field(
+        default="2afc", description="The test: forced choices, or just noticeable differences."
+    )
     split: Literal["test", "train"] = Field(default="test", description="The published val or train part.")
-    size: int = Field(default=64, ge=16, le=256, description="Side that patches are brought to, px; 64 in the paper.")
+    size: int = Field(
+        default=64, ge=16, le=256, description="Side to which patches are resized, in px; 64 in the paper."
+    )
 
     def data_sources(self) -> tuple[DataSource, ...]:
         """Return where the published patches come from."""
@@ -103,7 +107,7 @@ class Bapps(ImageDataset):
         return hashlib.sha256(repr(state).encode()).hexdigest()
 
     def build(self, device: torch.device) -> ImageSet:
-        """Return references and what is compared with them, with columns of the test."""
+        """Return references and the patches that are compared with them, with the columns of the test."""
         self.require()
         entries = list(self._entries())
         if not entries:
@@ -147,7 +151,7 @@ def _verdict(file: Path) -> float:
     except UsageError as error:
         raise ContractError(f"{file} holds no share of people: {error}") from None
     if not len(found) or not 0 <= found[0] <= 1:
-        raise ContractError(f"{file} holds no share of people, a number from 0 to 1")
+        raise ContractError(f"{file} does not hold a share of people, a number from 0 to 1")
     return float(found[0])
 
 

@@ -44,7 +44,7 @@ class Tid2013(ImageDataset):
         default="", description="The folder that holds mos_with_names.txt; empty: tid2013, among the assets."
     )
     size: int = Field(
-        default=0, ge=0, le=512, description="Shorter side that images are brought to, px; 0: as they are."
+        default=0, ge=0, le=512, description="Shorter side to which images are resized, in px; 0: not resized."
     )
 
     def variants(self) -> list["Tid2013"]:
@@ -119,7 +119,7 @@ def _scores(file: Path) -> Iterator[tuple[str, str, float]]:
         if not words:
             continue
         if len(words) != 2 or not NAME.fullmatch(words[1].lower()):
-            raise ContractError(f"{where}: {line!r:.60} is no score and a name such as i01_05_3.bmp")
+            raise ContractError(f"{where}: {line!r:.60} is not a score and a name such as i01_05_3.bmp")
         yield where, words[1].lower(), number(words[0], f"{where}: the score")
 
 

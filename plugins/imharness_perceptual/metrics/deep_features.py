@@ -20,9 +20,13 @@ class DeepFeatures(FullReferenceMetric):
     """Distance of the features of a convolutional network of torchvision or timm; 0 for identical images."""
 
     info = MetricInfo(
-        id="harness/deep-features", version="1", higher_means="worse_quality", unit="1", paper="zhang2018",
+        id="harness/deep-features",
+        version="1",
+        higher_means="worse_quality",
+        unit="1",
+        paper="zhang2018",
         labelled="weights of your own",
-    )  # fmt: skip
+    )
     address = "weights"
     backbone: str = Field(default="torchvision/resnet18", description="torchvision/NAME or timm/NAME.")
     weights: str = Field(default="", description="File of the network's state, on this machine.")

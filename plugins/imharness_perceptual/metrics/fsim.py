@@ -13,17 +13,17 @@ from imharness_perceptual.references import Features, ReferenceFeatures
 from imharness_vision.constants import constant
 
 SIDE = 256
-"""Images are averaged over blocks until their shorter side is about so many px."""
+"""The side, in px, to which the shorter side of an image is reduced approximately, by averaging blocks."""
 OF_PHASE, OF_GRADIENT, OF_COLOUR, CHROMATIC = 0.85, 160.0, 200.0, 0.03
 """T1, T2, T3 = T4, and lambda of the paper, for images in grey levels."""
 YIQ = ((0.299, 0.587, 0.114), (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
 SCHARR = ((-3.0, 0.0, 3.0), (-10.0, 0.0, 10.0), (-3.0, 0.0, 3.0))
 FLAT = 1e-12
-"""Least squared length of a gradient that has a direction, in squared grey levels."""
+"""The least squared length of a gradient that has a direction, in squared grey levels."""
 AT_ONCE = 2
-"""Images whose filter responses are in memory at a time."""
+"""The number of images whose filter responses are in memory at a time."""
 PAIRS_KEPT = 16
-"""Of so many pairs of references the features are kept."""
+"""The number of batches of references whose features are kept."""
 
 
 class Fsim(FullReferenceMetric):

@@ -35,7 +35,7 @@ class Lpips(FullReferenceMetric):
 
     info = MetricInfo(id="harness/lpips", version="1", higher_means="worse_quality", unit="1", paper="zhang2018")
     net: Net = Field(default="alex", description="Backbone.")
-    variant: Variant = Field(default="lin", description="What was trained: see the module.")
+    variant: Variant = Field(default="lin", description="What was trained: lin, tune, scratch, baseline or random.")
     weights: str = Field(
         default="",
         description="File that `harness train lpips` wrote; empty: published, shipped or among the assets.",
@@ -53,7 +53,7 @@ class Lpips(FullReferenceMetric):
         return "random weights" if self.variant == "random" else ""
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the ImageNet backbone where it is used as it is."""
+        """Return the ImageNet backbone where it is used unchanged."""
         return (BACKBONES[self.net][0],) if self._published else ()
 
     @property
@@ -73,7 +73,7 @@ class Lpips(FullReferenceMetric):
 
     @property
     def _folder(self) -> str:
-        """The folder among the assets where weights that nobody published are looked for."""
+        """The folder among the assets in which unpublished weights are sought."""
         return f"trained/lpips-{self.net}-{self.variant}"
 
     @property

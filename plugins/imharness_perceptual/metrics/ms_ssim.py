@@ -1,8 +1,8 @@
 """Multi-scale structural similarity, as torchmetrics computes it.
 
 Wang, Simoncelli & Bovik, "Multi-scale structural similarity for image quality assessment" (Asilomar 2003): five scales,
-11x11 Gaussian window of 1.5 px, borders left out; at the last scale they are mirrored instead, as torchmetrics has it.
-The window is slid down and then across.
+11x11 Gaussian window of 1.5 px, without borders; at the last scale they are mirrored instead, as in torchmetrics. The
+window is applied to the columns and then to the rows.
 """
 
 import torch
@@ -13,7 +13,7 @@ from imharness.images import FullReferenceMetric, FullReferenceScore, Images, Me
 from imharness_vision.filters import filtered, gaussian_line
 
 SMALLEST = 161
-"""Side that is left with an 11x11 window after four halvings, px."""
+"""The shortest side that still holds an 11x11 window after four halvings, px."""
 WINDOW, SIGMA = 11, 1.5
 WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 """Exponents of the scales, from the full size down."""
@@ -45,7 +45,7 @@ class MsSsim(FullReferenceMetric):
 
 
 def _maps(x: torch.Tensor, y: torch.Tensor, line: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the comparison of contrast and structure at each place of a window, and that of luminance."""
+    """Return the comparison of contrast and structure at each place of the window, and that of luminance."""
     mean_x, mean_y, mean_xy, power = filtered(torch.stack([x, y, x * y, torch.addcmul(x * x, y, y)]), line)
     product, squares = mean_x * mean_y, torch.addcmul(mean_x * mean_x, mean_y, mean_y)
     contrast = (2 * (mean_xy - product) + C2) / (power - squares + C2)

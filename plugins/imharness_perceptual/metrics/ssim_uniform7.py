@@ -48,7 +48,7 @@ def _mean(planes: torch.Tensor, images: int) -> Scores:
 
 
 def _in_place(mean_xy: torch.Tensor, product: torch.Tensor, power: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
-    """Return the similarity map; its arguments are used up, to write no new memory."""
+    """Return the similarity map; the arguments are overwritten to save memory."""
     above = mean_xy.sub_(product).mul_(2 * SAMPLE).add_(C2).mul_(product.mul_(2).add_(C1))
     below = power.sub_(squares).mul_(SAMPLE).add_(C2).mul_(squares.add_(C1))
     return above.div_(below)

@@ -1,8 +1,8 @@
-"""Train LPIPS on forced choices: ``harness train lpips --variant lin|tune|scratch``.
+"""Trains LPIPS on forced choices: ``harness train lpips --variant lin|tune|scratch``.
 
-Zhang et al., CVPR 2018, section 3: a small network G (two layers of 32 ReLU, sigmoid) maps the pair of distances to how
-people chose, trained by binary cross-entropy together with the weights of the channels, which are projected to be at
-least 0 after every step. Adam at 1e-4 for 5 epochs and 5 more with linear decay, 50 choices a step.
+Zhang et al., CVPR 2018, section 3: a small network G (two layers of 32 ReLU, sigmoid) predicts people's choice from the
+pair of distances. It is trained by binary cross-entropy together with the weights of the channels, which are projected
+to be at least 0 after every step. Adam at 1e-4 for 5 epochs and 5 more with linear decay, 50 choices a step.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from imharness_vision.weights import weights_in
 WIDTH, EPS = 32, 0.01
 SCORED = 100
 DRAWN = 20
-"""Choices that are drawn for each reference of a ladder."""
+"""The number of choices that are drawn for each reference of a ladder."""
 
 
 class RankingNet(nn.Module):
@@ -42,7 +42,7 @@ class RankingNet(nn.Module):
 
 
 class Choices:
-    """The forced choices of an image set: positions of reference and alternatives, and how people chose, if `asked`.
+    """The forced choices of an image set: positions of references and alternatives, and people's choices, if `asked`.
 
     Nobody chose between the images of a ladder, so choices are drawn: two severities of any distortions of one
     reference, of which the smaller is taken to be nearer.
@@ -107,7 +107,7 @@ class LpipsTraining(WeightTraining):
 
     info = Info(id="harness/lpips", version="2", paper="zhang2018")
     variant: Literal["lin", "tune", "scratch"] = Field(
-        default="lin", description="What is trained: channel weights, the backbone too, or all from nothing."
+        default="lin", description="What is trained: channel weights, the backbone too, or everything from scratch."
     )
     net: Net = Field(default="alex", description="Backbone.")
     train: str = Field(
@@ -120,7 +120,7 @@ class LpipsTraining(WeightTraining):
         default=5, ge=0, le=1000, description="Further epochs, in which the learning rate falls to 0."
     )
     batch_size: int = Field(default=50, ge=1, le=4096, description="Choices per step.")
-    learning_rate: float = Field(default=1e-4, gt=0, le=1, description="Learning rate of Adam.")
+    learning_rate: float = Field(default=1e-4, gt=0, le=1, description="Adam's learning rate.")
     weight_rate: float = Field(
         default=1.0, ge=1, le=1000, description="Learning rate of the channel weights, as a multiple of the rest's."
     )

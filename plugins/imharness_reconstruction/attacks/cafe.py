@@ -28,7 +28,9 @@ class Cafe(ReconstructionAttack):
     info = Info(id="harness/cafe", version="3", paper="jin2021")
     batch: int = Field(default=4, ge=1, le=1024, description="Images whose gradients are shared as one mean.")
     steps: int = Field(default=2000, ge=1, le=100_000, description="Adam steps in step III.")
-    learning_rate: float = Field(default=0.01, gt=0, le=10, description="Step size of Adam, in pixel range units.")
+    learning_rate: float = Field(
+        default=0.01, gt=0, le=10, description="Adam's step size, in units of the pixel range."
+    )
     total_variation: float = Field(default=1e-3, ge=0, description="Weight of the total variation.")
     inputs: float = Field(default=1.0, ge=0, description="Weight of the distance of the linear layer's inputs.")
 

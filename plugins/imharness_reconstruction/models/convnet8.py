@@ -12,7 +12,9 @@ class ConvNet8(Model):
     """Eight 3x3 convolutions with batch norm and ReLU, pooled three times; one linear layer."""
 
     info = Info(id="harness/convnet8", version="1")
-    width: int = Field(default=64, ge=1, le=512, description="Maps of the first convolution; four times at the end.")
+    width: int = Field(
+        default=64, ge=1, le=512, description="Channels of the first convolution; four times at the end."
+    )
 
     def build(self, device: torch.device) -> NetworkFactory:
         """Return a factory of networks for sides of at least 8 px."""

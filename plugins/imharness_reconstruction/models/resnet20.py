@@ -12,7 +12,9 @@ class ResNet20(Model):
     """Residual network with 20 layers, made for 32x32 px."""
 
     info = Info(id="harness/resnet20", version="1")
-    width: int = Field(default=16, ge=2, le=256, description="Maps of the first stage; the others have 2 and 4 times.")
+    width: int = Field(
+        default=16, ge=2, le=256, description="Channels of the first stage; the others have 2 and 4 times."
+    )
 
     def build(self, device: torch.device) -> NetworkFactory:
         """Return a factory of networks for colour images."""

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from imharness.images import ImageRng, Images
 
 SIGMA, COLOUR_SIGMA, RADIUS = 5.0, 0.3, 3
-"""Largest deviation of the Gaussian, px; of the bilateral filter in colour; its radius, px."""
+"""The largest deviation of the Gaussian, px, and that of the bilateral filter in colour; the filter's radius, px."""
 
 
 def gaussian(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:

@@ -6,7 +6,7 @@ from imharness.images import ImageRng, Images
 from imharness_vision.constants import constant
 
 LIGHTNESS, COLOUR = 40.0, 40.0
-"""Largest shifts, in units of Lab."""
+"""The largest shifts, in units of Lab."""
 RANGE = 0.9
 
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from imharness.images import ImageRng, Images
 
 SHIFT, WARP, FRINGE = 0.15, 0.15, 0.06
-"""Largest displacements, as shares of the side."""
+"""The largest displacements, as shares of the side."""
 
 
 def _grid(images: Images) -> torch.Tensor:

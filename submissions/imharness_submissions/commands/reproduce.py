@@ -34,9 +34,17 @@ from imharness.errors import HarnessError, UsageError
 @click.option("--trust", is_flag=True, help="Run a submission without a sandbox.")
 @json_option("; canaries are printed as in their file")
 def reproduce(
-    entry: str | None, canaries: bool, address: str, sample: int, tolerance: float, seed: int, device: str,
-    secret: Path | None, trust: bool, as_json: bool,
-) -> None:  # fmt: skip
+    entry: str | None,
+    canaries: bool,
+    address: str,
+    sample: int,
+    tolerance: float,
+    seed: int,
+    device: str,
+    secret: Path | None,
+    trust: bool,
+    as_json: bool,
+) -> None:
     """Compute cells of ENTRY again from its pinned package, and compare; exit 1 when the numbers differ.
 
     ENTRY is a submission of the store, or an installed component. The outcome is written into the ledger and shown on
@@ -56,9 +64,16 @@ def reproduce(
 
     with console.progress("reproducing", shown=not as_json) as advance:
         found = reproduce_cells(
-            entry, Store(address), sample=sample, tolerance=tolerance, seed=seed, device=place, trusted=trust,
-            advance=advance, secret=read_seed(secret) if secret is not None else "",
-        )  # fmt: skip
+            entry,
+            Store(address),
+            sample=sample,
+            tolerance=tolerance,
+            seed=seed,
+            device=place,
+            trusted=trust,
+            advance=advance,
+            secret=read_seed(secret) if secret is not None else "",
+        )
     if as_json:
         console.emit([one.model_dump(mode="json") for one in found])
     else:

@@ -47,13 +47,21 @@ def submissions() -> None:
 @submissions.command()
 @click.argument("name")
 @click.option(
-    "--wheel", type=click.Path(path_type=Path, dir_okay=False, exists=True), required=True, metavar="FILE",
+    "--wheel",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    required=True,
+    metavar="FILE",
     help="The wheel of the package.",
-)  # fmt: skip
+)
 @click.option(
-    "--dir", "parent", type=click.Path(path_type=Path, file_okay=False), default="submissions", show_default=True,
-    metavar="FOLDER", help="The manifest is written to FOLDER/NAME/submission.toml.",
-)  # fmt: skip
+    "--dir",
+    "parent",
+    type=click.Path(path_type=Path, file_okay=False),
+    default="submissions",
+    show_default=True,
+    metavar="FOLDER",
+    help="The manifest is written to FOLDER/NAME/submission.toml.",
+)
 @_trust
 def new(name: str, wheel: Path, parent: Path, trust: bool) -> None:
     """Write submissions/NAME/submission.toml for the package in a wheel.
@@ -133,9 +141,21 @@ def validate(folder: Path, trust: bool, as_json: bool, static: bool) -> None:
 @_trust
 @_json
 def run(
-    folder: Path, address: str, site_dir: Path, profile: str, device: str, workers: int, executor: str, seed: int,
-    limit: int | None, secret: Path | None, summary: Path | None, trust: bool, as_json: bool, **_others: Any,
-) -> None:  # fmt: skip
+    folder: Path,
+    address: str,
+    site_dir: Path,
+    profile: str,
+    device: str,
+    workers: int,
+    executor: str,
+    seed: int,
+    limit: int | None,
+    secret: Path | None,
+    summary: Path | None,
+    trust: bool,
+    as_json: bool,
+    **_others: Any,
+) -> None:
     """Run the submission in FOLDER in the sandbox, judge it, and put it on the board; exit 1 when it is flagged."""
     from imharness.cli.commands import build_site
     from imharness.results.store import Store
@@ -151,10 +171,18 @@ def run(
     if trust:
         console.warn("--trust: the package runs without a sandbox and can do all that you can")
     work = Run(
-        folder, store, profile_of(profile, secret), device=resolve_devices([device])[0], workers=workers, seed=seed,
-        limit=limit, trusted=trust, command=shlex.join(["harness", *sys.argv[1:]]), executor=executor,
+        folder,
+        store,
+        profile_of(profile, secret),
+        device=resolve_devices([device])[0],
+        workers=workers,
+        seed=seed,
+        limit=limit,
+        trusted=trust,
+        command=shlex.join(["harness", *sys.argv[1:]]),
+        executor=executor,
         settings=settings,
-    )  # fmt: skip
+    )
     with _stages(shown=not as_json) as watch:
         report = run_submission(work, watch)
     if summary is not None:
@@ -256,9 +284,14 @@ def decide(name: str, decision: Decision, reason: str, address: str, site_dir: P
     last = before[-1]
     again = decision == "added"
     ledger.append(
-        name, last.ids, decision, reason, report=last.report, manifest=last.manifest if again else None,
+        name,
+        last.ids,
+        decision,
+        reason,
+        report=last.report,
+        manifest=last.manifest if again else None,
         lock=last.lock if again else (),
-    )  # fmt: skip
+    )
     list(rank(store))
     build_site(address, site_dir)
     console.say(f"{name}: {decision}")
@@ -268,9 +301,11 @@ def decide(name: str, decision: Decision, reason: str, address: str, site_dir: P
 @_store
 @_json
 @click.option(
-    "--against", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
+    "--against",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
     help="Check against data/results.json of a published site, too: it knows how many decisions there were.",
-)  # fmt: skip
+)
 def ledger(address: str, as_json: bool, against: Path | None) -> None:
     """List every decision about entries, and check that none was changed or removed.
 
@@ -302,9 +337,7 @@ def ledger(address: str, as_json: bool, against: Path | None) -> None:
 )
 @limit_option()
 @secret_option
-def rebuild(
-    file: Path, address: str, site_dir: Path, profile: str, limit: int | None, secret: Path | None
-) -> None:  # fmt: skip
+def rebuild(file: Path, address: str, site_dir: Path, profile: str, limit: int | None, secret: Path | None) -> None:
     """Build the board again from a ledger, FILE, alone: run each of its submissions into another store.
 
     Submissions that cannot be run are reported and skipped; the exit code is then 1.

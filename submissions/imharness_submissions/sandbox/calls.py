@@ -95,8 +95,12 @@ class Remote:
         return error
 
     def _built_in(self, session: Session) -> int:
-        facts = {**self._source._asdict(), "device": str(self.device), "method": self._method,
-                 "given": self._given is not None}  # fmt: skip
+        facts = {
+            **self._source._asdict(),
+            "device": str(self.device),
+            "method": self._method,
+            "given": self._given is not None,
+        }
         return session.request("build", facts, self._given or {}).whole("handle")
 
     def _open(self, lane: int) -> tuple[Session, int]:
@@ -189,9 +193,14 @@ class Remote:
             raise self.blamed(SandboxViolation(text)) from None
 
     def ask(
-        self, tensors: Mapping[str, torch.Tensor], answer: Answer | None = None, facts: Mapping[str, Any] | None = None,
-        *, kept: bool = False, lane: int | None = None,
-    ) -> Message:  # fmt: skip
+        self,
+        tensors: Mapping[str, torch.Tensor],
+        answer: Answer | None = None,
+        facts: Mapping[str, Any] | None = None,
+        *,
+        kept: bool = False,
+        lane: int | None = None,
+    ) -> Message:
         """Call the component's function in one session and return its answer as it came, on the CPU."""
         lane = lane if lane is not None else 0 if kept else SEARCH
         reduced = torch.is_autocast_enabled(self.device.type)

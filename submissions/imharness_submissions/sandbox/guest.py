@@ -250,8 +250,10 @@ def _progress(session: Session, facts: object, rows: int) -> Callable[[int, int]
 
 
 _OUTSIDE: dict[ValueKind, Callable[[Session, Any, int], Any]] = {
-    TARGET: _target, SCORER: _scorer, PROGRESS: _progress,
-}  # fmt: skip
+    TARGET: _target,
+    SCORER: _scorer,
+    PROGRESS: _progress,
+}
 """The arguments that stay outside -> what stands for them here."""
 
 

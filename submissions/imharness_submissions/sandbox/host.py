@@ -196,9 +196,12 @@ class Session:
         """Handles of autograd graphs that nobody can ask for any more."""
 
     def request(
-        self, kind: str, facts: Mapping[str, Any] | None = None, tensors: Mapping[str, torch.Tensor] | None = None,
+        self,
+        kind: str,
+        facts: Mapping[str, Any] | None = None,
+        tensors: Mapping[str, torch.Tensor] | None = None,
         answer: Answer = _nothing,
-    ) -> Message:  # fmt: skip
+    ) -> Message:
         """Send a request to the guest, and return its reply.
 
         `answer` replies to the questions that the guest asks meanwhile. Raises the error that the guest's code raised,

@@ -194,11 +194,17 @@ def command(spec: GuestSpec) -> list[str]:
     limits = asdict(spec.limits)
     source = str(spec.source.resolve()) if spec.source is not None and spec.trusted else SOURCE
     facts = {
-        "distribution": spec.distribution, "threads": spec.threads, "limits": limits, "apart": not spec.trusted,
-        "folder": str(spec.folder.resolve()) if spec.trusted else PLUGIN, "source": source, "gpu": spec.gpu,
+        "distribution": spec.distribution,
+        "threads": spec.threads,
+        "limits": limits,
+        "apart": not spec.trusted,
+        "folder": str(spec.folder.resolve()) if spec.trusted else PLUGIN,
+        "source": source,
+        "gpu": spec.gpu,
         "libraries": spec.libraries,
-        "paths": _paths(), "kept": [str(root) for root in roots() if root.is_relative_to("/tmp")],
-    }  # fmt: skip
+        "paths": _paths(),
+        "kept": [str(root) for root in roots() if root.is_relative_to("/tmp")],
+    }
     return [*interpreter(), "-c", _START, canonical_json(facts)]
 
 

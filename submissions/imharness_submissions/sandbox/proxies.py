@@ -114,8 +114,10 @@ class _Budgeted(Sandboxed):
 
 
 _FURTHER: dict[type[Component], tuple[type[Sandboxed], ...]] = {
-    Certification: (_Smoothing,), Attack: (_Budgeted,), FittedAttack: (_Fitted, _Budgeted),
-}  # fmt: skip
+    Certification: (_Smoothing,),
+    Attack: (_Budgeted,),
+    FittedAttack: (_Fitted, _Budgeted),
+}
 """The contracts with more methods than `build`; a purification may have an inverse."""
 
 
@@ -247,10 +249,15 @@ def offer_of(guest: Guest) -> PackageDescription:
             if c["contract"] not in carried_contracts()
         ]
         offer = PackageDescription(
-            distribution=origin.distribution, version=origin.version, author=origin.author, licence=origin.licence,
-            home=origin.home, components=facts["components"], left_out=[*facts["failures"], *unable],
+            distribution=origin.distribution,
+            version=origin.version,
+            author=origin.author,
+            licence=origin.licence,
+            home=origin.home,
+            components=facts["components"],
+            left_out=[*facts["failures"], *unable],
             import_s=took,
-        )  # fmt: skip
+        )
     except (ValidationError, KeyError, TypeError) as error:
         raise PluginError(f"{spec.distribution}: what it says of itself cannot be read: {error}"[:400]) from None
     if not offer.entries():

@@ -100,8 +100,10 @@ def _progress(progress: Callable[[int, int], None], device: torch.device, pixels
 
 
 _OUTSIDE: dict[ValueKind, Callable[[Any, torch.device, int], Outside]] = {
-    TARGET: _target, SCORER: _scorer, PROGRESS: _progress,
-}  # fmt: skip
+    TARGET: _target,
+    SCORER: _scorer,
+    PROGRESS: _progress,
+}
 
 
 def pixels(given: Mapping[str, Any]) -> int:

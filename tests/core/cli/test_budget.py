@@ -16,8 +16,18 @@ from imharness.running.watching import first_sets
 from imharness_leaderboard.pages import Built, build_site
 
 METRICS = ("l2", "mse", "mae")
-WORDS = ["run", "--track", "perceptual", "--limit", "3", "--device", "cpu", "--workers", "0",
-         *(word for name in METRICS for word in ("--metric", name))]  # fmt: skip
+WORDS = [
+    "run",
+    "--track",
+    "perceptual",
+    "--limit",
+    "3",
+    "--device",
+    "cpu",
+    "--workers",
+    "0",
+    *(word for name in METRICS for word in ("--metric", name)),
+]
 
 
 @pytest.fixture(scope="module")

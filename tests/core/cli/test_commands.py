@@ -79,9 +79,12 @@ def test_tables_are_exported(folder: Path, tmp_path: Path) -> None:
     names = {file.name for file in (tmp_path / "folder").iterdir()}
     assert names == {"perceptual-ranking.csv", "perceptual-agreement.csv"}
     for wrong in (
-        ["--format", "csv", *tables], ["--format", "xlsx"], ["--format", "latex", *tables, "--caption", "x"],
-        ["--format", "latex", "--rows"], ["--format", "csv", "--rows", "--columns", "rank"],
-    ):  # fmt: skip
+        ["--format", "csv", *tables],
+        ["--format", "xlsx"],
+        ["--format", "latex", *tables, "--caption", "x"],
+        ["--format", "latex", "--rows"],
+        ["--format", "csv", "--rows", "--columns", "rank"],
+    ):
         call(folder, *words, *wrong, raises=UsageError)
     call(folder, "results", "export", "--track", "percptual", "--format", "csv", raises=UsageError)
 

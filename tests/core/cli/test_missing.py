@@ -43,9 +43,14 @@ from imharness.running.schedule.times import Times
     ],
 )
 def test_what_is_missing_ends_the_run_in_one_line(
-    words: tuple[str, ...], status: int, said: str, tmp_path: Path, empty_places: Path, harness_here: Harness,
+    words: tuple[str, ...],
+    status: int,
+    said: str,
+    tmp_path: Path,
+    empty_places: Path,
+    harness_here: Harness,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr("imharness_vision.libraries.find_spec", lambda name: None)
     ran = harness_here(
         "run", "--track", "iqa", *words, "--metric", "embedded-cnn", "--limit", "2", "--workers", "0", cwd=tmp_path

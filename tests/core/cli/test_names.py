@@ -22,20 +22,34 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 labels = {"metric": metric, "attack": attack}
                 refs = {
                     role: ComponentRef(
-                        kind=role, id=label.partition("[")[0], version="1", label=label,
+                        kind=role,
+                        id=label.partition("[")[0],
+                        version="1",
+                        label=label,
                         parameters={"quality": 30} if "[" in label else {},
                     )
                     for role, label in labels.items()
-                }  # fmt: skip
+                }
                 spec = TaskSpec(
-                    track="harness/iqa" if metric == "harness/mse" else "acme/own", step=step, version="1",
-                    components=refs, options={}, limit=None, seed=0, needs={},
-                )  # fmt: skip
+                    track="harness/iqa" if metric == "harness/mse" else "acme/own",
+                    step=step,
+                    version="1",
+                    components=refs,
+                    options={},
+                    limit=None,
+                    seed=0,
+                    needs={},
+                )
                 status = "failed" if (metric, attack, step) == ("harness/mse", "acme/ifgsm", "attack") else "done"
                 record = TaskRecord(
-                    key=digest(spec.identity()), spec=spec, status=status, started="2026-01-01", seconds=1.0,
-                    device="cpu", versions={},
-                )  # fmt: skip
+                    key=digest(spec.identity()),
+                    spec=spec,
+                    status=status,
+                    started="2026-01-01",
+                    seconds=1.0,
+                    device="cpu",
+                    versions={},
+                )
                 store.commit(record, {}, {})
     return place
 
@@ -55,11 +69,19 @@ def test_tasks_are_listed_by_name_and_filtered(harness_here, folder: Path) -> No
         [*x[:4], *x[5:]] for x in lines
     ]
     for words, count in {
-        ("--step", "attack"): 6, ("--track", "iqa"): 6, ("--track", "acme/own"): 6, ("--component", "jpeg"): 4,
-        ("--component", "jpeg[quality=30]"): 4, ("--component", "harness/ifgsm"): 4, ("--component", "ifgsm"): 8,
-        ("--component", "ifgsm", "--component", "sharp"): 4, ("--status", "failed"): 1, ("--failed",): 1,
-        ("--track", "iqa", "--step", "evaluate", "--status", "done"): 3, ("--track", "own", "--failed"): 0,
-    }.items():  # fmt: skip
+        ("--step", "attack"): 6,
+        ("--track", "iqa"): 6,
+        ("--track", "acme/own"): 6,
+        ("--component", "jpeg"): 4,
+        ("--component", "jpeg[quality=30]"): 4,
+        ("--component", "harness/ifgsm"): 4,
+        ("--component", "ifgsm"): 8,
+        ("--component", "ifgsm", "--component", "sharp"): 4,
+        ("--status", "failed"): 1,
+        ("--failed",): 1,
+        ("--track", "iqa", "--step", "evaluate", "--status", "done"): 3,
+        ("--track", "own", "--failed"): 0,
+    }.items():
         assert len(listed(harness_here, folder, *words)) == count, words
 
 
@@ -109,10 +131,14 @@ def test_a_store_that_is_not_there_is_said_in_one_line(harness_here, tmp_path: P
 
 def test_a_wrong_command_or_option_names_the_right_one(harness_here, tmp_path: Path) -> None:
     for words, nearest in {
-        ("rn",): "run", ("result", "list"): "results", ("results", "lst"): "list", ("plugins", "shw"): "show",
-        ("run", "--atack", "x"): "--attack", ("results", "list", "--componet", "x"): "--component",
+        ("rn",): "run",
+        ("result", "list"): "results",
+        ("results", "lst"): "list",
+        ("plugins", "shw"): "show",
+        ("run", "--atack", "x"): "--attack",
+        ("results", "list", "--componet", "x"): "--component",
         ("site", "biuld"): "build",
-    }.items():  # fmt: skip
+    }.items():
         ran = harness_here(*words, cwd=tmp_path)
         assert ran.returncode == 2, words
         assert f"'{nearest}'" in ran.stderr.splitlines()[-1], ran.stderr

@@ -33,9 +33,18 @@ WRONG = torch.full((7, 5), float("nan"))
 TRAINED_ONLY = {"TrainingDefense", "WeightTraining"}
 """Run by `harness train`; no input for them can be drawn."""
 CARRIED = {
-    "Attack", "FittedAttack", "Purification", "Certification", "NoReferenceMetric", "FullReferenceMetric",
-    "DistributionMetric", "MembershipEvaluator", "MembershipRelease", "GradientDefense", "ImageProtection",
-}  # fmt: skip
+    "Attack",
+    "FittedAttack",
+    "Purification",
+    "Certification",
+    "NoReferenceMetric",
+    "FullReferenceMetric",
+    "DistributionMetric",
+    "MembershipEvaluator",
+    "MembershipRelease",
+    "GradientDefense",
+    "ImageProtection",
+}
 FACTS = {
     "DefenseInfo": {"differentiable": False},
     "MetricInfo": {"higher_means": "better_quality", "bounds": (0, 1), "differentiable": False},
@@ -127,7 +136,7 @@ ROWS = torch.zeros(2)
         ("ReconstructionAttack", ({"w": torch.ones(2, 3)}, None, (3, 8, 8), ImageRng([0, 1]), None), IMAGES * NAN),
         ("MembershipTraining", (None,) * 5, torch.nn.Linear(1, 1).train()),
     ],
-)  # fmt: skip
+)
 def test_nan_and_other_shapes_are_refused_in_a_run(name: str, arguments: Any, result: Any, tmp_path: Path) -> None:
     built = context(fake(contracts()[name], result), tmp_path).build("role")
     with pytest.raises(ContractError, match="acme/fake"):

@@ -15,11 +15,23 @@ def board(**changes: object) -> Board:
     """Return a board that the policy ranks: see `tests.leaderboard.contested`."""
     made = contested.report()
     facts: dict[str, object] = {
-        "track": "acme/contest", "title": "Contest", "measures": "", "profile": "p", "seed": 0, "limit": 12,
-        "command": "harness run", "finished": "2026-01-02T03:04:05+00:00", "missing": (), "cells_done": 7,
-        "cells_failed": 0, "cells_missing": 0, "tables": made.tables, "rankings": made.rankings, "versions": {},
+        "track": "acme/contest",
+        "title": "Contest",
+        "measures": "",
+        "profile": "p",
+        "seed": 0,
+        "limit": 12,
+        "command": "harness run",
+        "finished": "2026-01-02T03:04:05+00:00",
+        "missing": (),
+        "cells_done": 7,
+        "cells_failed": 0,
+        "cells_missing": 0,
+        "tables": made.tables,
+        "rankings": made.rankings,
+        "versions": {},
         "sources": "0" * 64,
-    }  # fmt: skip
+    }
     return Board(**(facts | changes))
 
 

@@ -61,8 +61,10 @@ def test_the_card_tells_the_hub_where_the_files_are() -> None:
     card = files()["README.md"].decode()
     _, header, body = card.split("---\n", 2)
     assert [line.split(": ")[1] for line in header.splitlines() if "path: " in line] == [
-        "data/rankings.parquet", "data/numbers.parquet", "data/entries.parquet",
-    ]  # fmt: skip
+        "data/rankings.parquet",
+        "data/numbers.parquet",
+        "data/entries.parquet",
+    ]
     assert "</table>" not in body.replace("\\<", "")
     assert board().rankings[0].claim.split(",")[0] in body
 
@@ -92,8 +94,12 @@ def test_publishing_writes_the_repository_and_says_how_to_upload_it(
     assert "hf upload acme/board hub/acme/board --repo-type dataset" in ran.stderr
     place = tmp_path / "hub" / "acme" / "board"
     assert {str(path.relative_to(place)) for path in place.rglob("*.*")} == {
-        "README.md", "croissant.json", "data/rankings.parquet", "data/numbers.parquet", "data/entries.parquet",
-    }  # fmt: skip
+        "README.md",
+        "croissant.json",
+        "data/rankings.parquet",
+        "data/numbers.parquet",
+        "data/entries.parquet",
+    }
     assert harness_here(*words, "a/b", cwd=tmp_path).returncode == 2
     own = Entry(kind="defense", id="local/mine", label="local/mine", version="1")
     store.save_board(board(track="harness/iqa", run_configuration="", entries=(own,)))

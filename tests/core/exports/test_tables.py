@@ -325,8 +325,8 @@ def test_a_workbook_has_numbers_and_no_formula() -> None:
 @pytest.mark.parametrize(
     ("counts", "said"),
     [
-        ({"n": 36, "clusters": 1}, "Nothing is marked: 1 photograph, but a test needs at least 5."),
-        ({"n": 4}, "Nothing is marked: 4 images, but a test needs at least 5."),
+        ({"n": 36, "clusters": 1}, "Nothing is marked: 1 photograph, and an interval needs at least 5."),
+        ({"n": 4}, "Nothing is marked: 4 images, and an interval needs at least 5."),
         ({"n": 36, "clusters": 5}, ""),
     ],
 )
@@ -340,9 +340,15 @@ def test_nothing_is_marked_of_fewer_units_than_a_test_needs(counts: dict[str, in
         for label, value, rank in (("a/b", 1.0, 1.0), ("a/c", 2.0, 2.0))
     )
     table = Table(
-        id="t", title="t", caption="", entry="entry", columns=columns, rows=rows, ranked_by="d",
+        id="t",
+        title="t",
+        caption="",
+        entry="entry",
+        columns=columns,
+        rows=rows,
+        ranked_by="d",
         not_worse={"d": ("a/c",)},
-    )  # fmt: skip
+    )
     sheet = sheet_of(table)
     assert [cell.best for line in sheet.lines for cell in line.cells] == [not said] * 2 + [False] * 2
     assert sheet.lines[1].cells[0].tied == (not said)
@@ -355,7 +361,7 @@ def test_columns_of_too_few_units_beside_others_are_named() -> None:
     row = Row(label="x/y", values={"a": Value(value=1.0, n=3), "b": Value(value=1.0, n=30)})
     sheet = sheet_of(Table(id="t", title="t", caption="", entry="e", columns=columns, rows=(row,), ranked_by="a"))
     assert [cell.best for cell in sheet.lines[0].cells] == [False, True]
-    assert "No number of a is marked: 3 images, but a test needs at least 5." in sheet.remarks
+    assert "No number of a is marked: 3 images, and an interval needs at least 5." in sheet.remarks
 
 
 @pytest.mark.parametrize("text", ["- a", "+ a", "1. a", "12) a", "===", "---", "    a", "* a", "# a", "> a", "a"])
@@ -364,9 +370,11 @@ def test_a_remark_is_a_paragraph_of_its_own(text: str) -> None:
     sheet = sheet_of(made.tables[0].model_copy(update={"note": text}), made)
     found = MarkdownIt("commonmark").enable("table").parse(markdown(sheet))
     assert {token.type for token in found} <= {
-        "inline", "paragraph_open", "paragraph_close",
+        "inline",
+        "paragraph_open",
+        "paragraph_close",
         *(f"{kind}_{way}" for kind in ("table", "thead", "tbody", "tr", "th", "td") for way in ("open", "close")),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("text", ["by @octocat", "@octocat/team", "see #12", "a@example.org"])

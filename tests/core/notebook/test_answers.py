@@ -36,9 +36,7 @@ class Auditing(Quiet):
 
 
 def test_the_one_track_that_answers_is_found() -> None:
-    for question, track in {
-        "audit": "membership", "audit_page": "membership", "reconstruct": "reconstruction"
-    }.items():  # fmt: skip
+    for question, track in {"audit": "membership", "audit_page": "membership", "reconstruct": "reconstruction"}.items():
         assert track_that(question).info.id == f"harness/{track}"
 
 

@@ -18,13 +18,27 @@ MANY = torch.arange(200)
 OUTPUTS = {"probabilities": np.full((200, 2), 0.5), "labels": MANY % 2, "member": MANY < 100}
 MODEL = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2))
 TABLE = Table(
-    id="main", title="", caption="", entry="defense", columns=(ColumnSpec(key="d", label="D", description=""),),
-    rows=(Row(label="a/b", values={"d": Value(value=1.0)}),), ranked_by="d",
-)  # fmt: skip
+    id="main",
+    title="",
+    caption="",
+    entry="defense",
+    columns=(ColumnSpec(key="d", label="D", description=""),),
+    rows=(Row(label="a/b", values={"d": Value(value=1.0)}),),
+    ranked_by="d",
+)
 COMPARED = Comparison(
-    id="d", title="D", entry="defense", measure="D", description="", better="lower", entries=("a/b",),
-    conditions=(Condition(facets={}, units=0),), unit_sets=(("u",),), tests=1, alpha=0.05,
-)  # fmt: skip
+    id="d",
+    title="D",
+    entry="defense",
+    measure="D",
+    description="",
+    better="lower",
+    entries=("a/b",),
+    conditions=(Condition(facets={}, units=0),),
+    unit_sets=(("u",),),
+    tests=1,
+    alpha=0.05,
+)
 ROWS = {"evaluate": lambda: {"score": np.zeros(2)}}
 RESULT = ih.Result("a test", [TABLE], ROWS, paired=[(COMPARED, np.zeros((1, 1), np.float32))])
 AUDIT = ih.Audit("a test", [TABLE], found=None)  # type: ignore[arg-type]

@@ -117,7 +117,7 @@ def test_members_that_stand_first_tell_nothing_by_their_order() -> None:
     [
         ({"probabilities": None}, "target has no probabilities"),
         ({"probabilities": lambda p: p * 9 - 4}, "target: probabilities, row 0 is outside .* apply a softmax first"),
-        ({"labels": lambda x: x + 1}, "target: labels, row . is no class from 0 to 3"),
+        ({"labels": lambda x: x + 1}, "target: labels, row . is not a class from 0 to 3"),
         ({"labels": lambda x: x[:9]}, r"target: labels must have shape \(240,\)"),
         ({"member": lambda x: x[:9]}, r"target: member must have shape \(240,\)"),
         ({"member": lambda x: x + 2}, "target: member must hold true and false"),

@@ -16,18 +16,31 @@ from imharness.stats import NotTestable
 
 LABELS = ("local/mine", "harness/jpeg")
 TABLE = Table(
-    id="main", title="Defenses", caption="", entry="defense", ranked_by="d",
+    id="main",
+    title="Defenses",
+    caption="",
+    entry="defense",
+    ranked_by="d",
     columns=(ColumnSpec(key="d", label="D", description="", better="lower"),),
     rows=tuple(Row(label=label, values={"d": Value(value=1.0)}) for label in LABELS),
-)  # fmt: skip
+)
 
 
 def result_with(scores: np.ndarray, units: tuple[str, ...], better: str = "lower", **facts: object) -> ih.Result:
     comparison = Comparison(
-        id="d", title="D", entry="defense", measure="D", description="", better=better, entries=LABELS,
-        conditions=tuple(Condition(facets={"attack": name}, units=0) for name in ("a", "b")), unit_sets=(units,),
-        tests=1, alpha=0.05, **facts,
-    )  # fmt: skip
+        id="d",
+        title="D",
+        entry="defense",
+        measure="D",
+        description="",
+        better=better,
+        entries=LABELS,
+        conditions=tuple(Condition(facets={"attack": name}, units=0) for name in ("a", "b")),
+        unit_sets=(units,),
+        tests=1,
+        alpha=0.05,
+        **facts,
+    )
     return ih.Result("a test", [TABLE], paired=[(comparison, scores.astype(np.float32))])
 
 
@@ -71,13 +84,37 @@ def test_behind_a_ranking_the_worst_attack_on_each_unit_counts(scores: np.ndarra
     result = result_with(scores, tuple(f"u{i:02}" for i in range(12)), over=("attack",), tail=0.002)
     place = Place(complete=True, passes=True, front=True, broken_by={})
     ranking = Ranking(
-        table="main", comparison="d", over=("attack",), attack="attack", attacker="", unaware="", undefended="",
-        gate=None, share=0.05, places=dict.fromkeys(LABELS, place), winner="", claim="",
-    )  # fmt: skip
+        table="main",
+        comparison="d",
+        over=("attack",),
+        attack="attack",
+        attacker="",
+        unaware="",
+        undefended="",
+        gate=None,
+        share=0.05,
+        places=dict.fromkeys(LABELS, place),
+        winner="",
+        claim="",
+    )
     board = Board(
-        track="a/b", title="", measures="", profile="quick", seed=0, limit=None, command="", finished="", missing=(),
-        cells_done=0, cells_failed=0, cells_missing=0, tables=(TABLE,), versions={}, sources="", rankings=(ranking,),
-    )  # fmt: skip
+        track="a/b",
+        title="",
+        measures="",
+        profile="quick",
+        seed=0,
+        limit=None,
+        command="",
+        finished="",
+        missing=(),
+        cells_done=0,
+        cells_failed=0,
+        cells_missing=0,
+        tables=(TABLE,),
+        versions={},
+        sources="",
+        rankings=(ranking,),
+    )
     worst = dataclasses.replace(result, boards={"main": board})
     found = ih.compare(worst["mine"], worst["jpeg"])
     by_unit = scores.astype(np.float32).astype(np.float64).reshape(2, 2, 12).max(axis=1)

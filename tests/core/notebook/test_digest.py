@@ -195,8 +195,12 @@ def test_a_script_that_another_module_runs_is_not_taken_for_that_module(tmp_path
     (tmp_path / "script.py").write_text("\n".join(["from imharness.notebook.digest import digest_of", *lines, ""]))
     told = subprocess.run(
         [sys.executable, "-m", "pdb", "-c", "continue", "-c", "quit", "script.py"],
-        cwd=tmp_path, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
     found = [line for line in told.stdout.splitlines() if len(line) == 64]
     assert len(found) == len(set(found)) == 2
 

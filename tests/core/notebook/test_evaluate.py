@@ -22,6 +22,8 @@ from imharness_leaderboard.publishing import publish_site
 
 IMAGES = torch.rand((4, 3, 32, 32), generator=torch.Generator().manual_seed(0))
 PIECE = {"dataset": IMAGES, "progress": False}
+CONTROLS = {"harness/none", "harness/squeeze", "harness/crush"}
+"""What no choice of rivals leaves out of the track iqa."""
 
 
 def shifted(by: int) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -70,7 +72,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_module_a_function_a_lambda_and_a_closure_rank_beside_the_entries(result: ih.Result) -> None:
     own = {"local/module", "local/rounded", "local/lambda", "local/closure", "local/blur"}
-    assert set(result.table("ranking").labels) == own | {"harness/none", "harness/gaussian-blur"}
+    assert set(result.table("ranking").labels) == own | CONTROLS | {"harness/gaussian-blur"}
     assert result.failed == {}
     assert np.isfinite(result["closure"].values["worst"])
     assert torch.get_num_threads() == 2
@@ -142,7 +144,7 @@ def test_own_metrics_and_attacks_take_part_and_their_table_stands_first(tmp_path
     np.testing.assert_allclose(
         rows["score"][rows["metric"] == "local/m"], IMAGES.flatten(1).mean(1).numpy(), atol=1 / 255
     )
-    assert set(result.table("ranking").labels) == {"harness/none", "harness/jpeg[quality=40]"}
+    assert set(result.table("ranking").labels) == CONTROLS | {"harness/jpeg[quality=40]"}
 
 
 def test_an_attack_beyond_its_radius_is_refused_and_named(tmp_path: Path) -> None:

@@ -38,16 +38,18 @@ def test_a_draw_from_each_global_generator_is_said_in_one_line(draw, whose: str)
 def test_draws_from_a_generator_of_ones_own_are_nobodys_business() -> None:
     own = ih.metric(
         lambda x: torch.rand(len(x), generator=LOCAL) + np.random.default_rng(1).random(),
-        bounds=(0, 1), higher_means="better_quality",
-    )  # fmt: skip
+        bounds=(0, 1),
+        higher_means="better_quality",
+    )
     with warnings.catch_warnings(action="error"):
         ih.score(own, IMAGES)
 
 
 def test_what_a_metric_draws_is_not_blamed_on_the_attack_that_asks_it() -> None:
     place = torch.device("cpu")
-    noisy = ih.metric(lambda x: x.mean(dim=(1, 2, 3)) + torch.rand(1), bounds=(0, 1), higher_means="better_quality",
-                      name="noisy")  # fmt: skip
+    noisy = ih.metric(
+        lambda x: x.mean(dim=(1, 2, 3)) + torch.rand(1), bounds=(0, 1), higher_means="better_quality", name="noisy"
+    )
     asks = ih.attack(
         lambda x, target: x + 0 * target(x).sum(), access="black_box", norm="linf", radius=0.1, name="asks"
     )

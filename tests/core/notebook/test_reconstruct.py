@@ -75,8 +75,13 @@ def test_a_list_of_gradients_of_one_image_is_enough(model: torch.nn.Module) -> N
     assert model.training
     assert all(p.requires_grad for p in model.parameters())
     assert all(torch.equal(p, before[name]) for name, p in model.state_dict().items())
-    again = reconstruct(dict(zip(dict(model.named_parameters()), given, strict=True)), model, (3, 8, 8), seed=1,
-                        attack="invgrad[steps=200]")  # fmt: skip
+    again = reconstruct(
+        dict(zip(dict(model.named_parameters()), given, strict=True)),
+        model,
+        (3, 8, 8),
+        seed=1,
+        attack="invgrad[steps=200]",
+    )
     assert not np.array_equal(found.images, again.images)
     assert "invgrad" in repr(found)
     assert "<table" in found._repr_html_()

@@ -11,7 +11,11 @@ from imharness.results.sweeps import Missing
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 TABLE = Table(
-    id="main", title="Defenses <b>", caption="50% of _all_ & more", entry="defense", ranked_by="d",
+    id="main",
+    title="Defenses <b>",
+    caption="50% of _all_ & more",
+    entry="defense",
+    ranked_by="d",
     columns=(
         ColumnSpec(key="d", label="D|", description="distance", better="lower", decimals=2),
         ColumnSpec(key="ms", label="time", description="ms", decimals=1),
@@ -20,14 +24,19 @@ TABLE = Table(
         Row(label="mine<script>", values={"d": Value(value=0.25, low=0.125, high=0.5, n=8), "ms": Value(value=3.0)}),
         Row(label="harness/jpeg", values={"d": Value(value=0.5), "ms": Value(missing="not timed")}),
     ),
-)  # fmt: skip
+)
 
 
 @pytest.fixture
 def result() -> Result:
     rows = {"evaluate": lambda: {"name": np.array(["a", "b"]), "score": np.array([1.0, 2.0])}}
-    return Result("a test", [TABLE], rows, failed={"attack x": "boom\n  here"}, missing=[Missing(what="lpips",
-                  reason="no weights", remedy="harness assets fetch")])  # fmt: skip
+    return Result(
+        "a test",
+        [TABLE],
+        rows,
+        failed={"attack x": "boom\n  here"},
+        missing=[Missing(what="lpips", reason="no weights", remedy="harness assets fetch")],
+    )
 
 
 def test_a_result_gives_tables_and_rows_by_name_and_says_which_names_there_are(result: Result) -> None:

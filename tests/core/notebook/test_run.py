@@ -16,8 +16,21 @@ from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 
 PART = {"track": "perceptual", "metric": ["l2", "mae"], "limit": 3, "workers": 0, "device": "cpu"}
-WORDS = ("run", "--track", "perceptual", "--metric", "l2", "--metric", "mae", "--limit", "3", "--workers", "0",
-         "--device", "cpu")  # fmt: skip
+WORDS = (
+    "run",
+    "--track",
+    "perceptual",
+    "--metric",
+    "l2",
+    "--metric",
+    "mae",
+    "--limit",
+    "3",
+    "--workers",
+    "0",
+    "--device",
+    "cpu",
+)
 OF_THE_RUN = {"command": True, "finished": True, "entries": {"__all__": {"seconds"}}}
 """What tells two runs of the same cells apart."""
 
@@ -126,20 +139,23 @@ def test_a_notebook_shows_a_bar(folder: Path, result: ih.Result, monkeypatch: py
     assert shown[-1] == ""
 
 
-@pytest.mark.parametrize(("given", "message"), [
-    ({"profile": "embeded"}, "^profile: no profile is called 'embeded'.* embedded"),
-    ({"track": []}, "^track: name at least one"),
-    ({"track": "perceptal"}, "^track: .*perceptual"),
-    ({"track": "iqa", "evaluator": "lira"}, "^evaluator: profile embedded has none to choose from in harness/iqa"),
-    ({"track": "perceptual", "metric": ["mae", "!mae"]}, "^metric: harness/mae is both asked for and left out"),
-    ({"metric": 3}, "^metric: expected a name or a list of names, got 3"),
-    ({"metric": "maee"}, "^metric: .*maee.*mae"),
-    ({"limit": 0}, "^limit: expected a whole number from 1 or None, got 0"),
-    ({"workers": -1}, "^workers: expected a whole number from 0 or None, got -1"),
-    ({"device": "gpu"}, "^device: "),
-    ({"seed": -1}, "^seed: "),
-    ({"fresh": "no"}, "^fresh: "),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"profile": "embeded"}, "^profile: no profile is called 'embeded'.* embedded"),
+        ({"track": []}, "^track: name at least one"),
+        ({"track": "perceptal"}, "^track: .*perceptual"),
+        ({"track": "iqa", "evaluator": "lira"}, "^evaluator: profile embedded has none to choose from in harness/iqa"),
+        ({"track": "perceptual", "metric": ["mae", "!mae"]}, "^metric: harness/mae is both asked for and left out"),
+        ({"metric": 3}, "^metric: expected a name or a list of names, got 3"),
+        ({"metric": "maee"}, "^metric: .*maee.*mae"),
+        ({"limit": 0}, "^limit: expected a whole number from 1 or None, got 0"),
+        ({"workers": -1}, "^workers: expected a whole number from 0 or None, got -1"),
+        ({"device": "gpu"}, "^device: "),
+        ({"seed": -1}, "^seed: "),
+        ({"fresh": "no"}, "^fresh: "),
+    ],
+)
 def test_a_wrong_argument_is_named(given: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message):
         ih.run(**{"store": tmp_path / "store", **given})

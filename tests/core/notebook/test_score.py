@@ -88,8 +88,9 @@ def test_a_metric_of_ones_own_scores_too(pixels: np.ndarray) -> None:
     assert ih.score(bright, pixels) == pytest.approx(pixels.mean(axis=(1, 2, 3)) / 255, rel=1e-5)
     far = ih.metric(
         lambda images, reference: (images - reference).abs().amax(dim=(1, 2, 3)),
-        reference=True, higher_means="worse_quality",
-    )  # fmt: skip
+        reference=True,
+        higher_means="worse_quality",
+    )
     assert ih.score(far, pixels, reference=pixels[0]).tolist() == ih.score("linf", pixels, reference=pixels[0]).tolist()
     with pytest.raises(UsageError, match="metric: 3 is no metric"):
         ih.score(3, pixels)

@@ -43,16 +43,33 @@ def store(tmp_path) -> str:
         for label in ("harness/plain-training", "harness/memguard[epochs=60]")
     )
     table = Table(
-        id="accuracy", title="", caption="", entry="defense", rows=rows,
+        id="accuracy",
+        title="",
+        caption="",
+        entry="defense",
+        rows=rows,
         columns=tuple(ColumnSpec(key=key, label=label, description="") for key, label in columns.items()),
-    )  # fmt: skip
+    )
     used = {"dataset": "harness/location30", "model": "harness/mlp"}
     board = Board(
-        track="harness/membership", title="", measures="", profile="paper", seed=0, limit=None, command="",
-        finished="", missing=(), cells_done=1, cells_failed=0, cells_missing=0, tables=(table,), versions={},
-        entries=tuple(Entry(kind=kind, id=id, label=id, version="1") for kind, id in used.items()), sources="",
+        track="harness/membership",
+        title="",
+        measures="",
+        profile="paper",
+        seed=0,
+        limit=None,
+        command="",
+        finished="",
+        missing=(),
+        cells_done=1,
+        cells_failed=0,
+        cells_missing=0,
+        tables=(table,),
+        versions={},
+        entries=tuple(Entry(kind=kind, id=id, label=id, version="1") for kind, id in used.items()),
+        sources="",
         set_up=find_table("membership/4").set_up["paper"],
-    )  # fmt: skip
+    )
     Store(tmp_path / "store").save_board(board, {})
     return str(tmp_path / "store")
 

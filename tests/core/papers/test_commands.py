@@ -48,8 +48,9 @@ def asks(table: PublishedTable, row: str = "", column: str = "") -> list[Ask]:
     """Return what the numbers of a table need, or those of one row and of one column."""
     rows = [own for own in table.rows if own.ours and row in ("", own.label)]
     columns = [own for own in table.columns if own.ours and column in ("", own.label)]
-    return [ask_of(table, own) for own in rows] if table.matrix else [
-        ask_of(table, r, c) for r in rows for c in columns]  # fmt: skip
+    return (
+        [ask_of(table, own) for own in rows] if table.matrix else [ask_of(table, r, c) for r in rows for c in columns]
+    )
 
 
 @pytest.mark.parametrize("table", POINTED, ids=lambda table: table.address)
@@ -74,12 +75,18 @@ def test_the_command_of_a_row_plans_what_the_row_is_made_of() -> None:
     )
     shown = evaluated(planned(command))
     assert len(shown) == 5 * 2 * 2  # splits, adaptive or not, the defense and early stopping at its accuracy
-    whole = plan_track("harness/membership", load_profile("paper"), installed(), whole=True,
-                       only={"dataset": ["texas100"], "evaluator": ["*"]})  # fmt: skip
+    whole = plan_track(
+        "harness/membership",
+        load_profile("paper"),
+        installed(),
+        whole=True,
+        only={"dataset": ["texas100"], "evaluator": ["*"]},
+    )
     wanted = {
-        a for a in evaluated(whole)
+        a
+        for a in evaluated(whole)
         if "model=harness/mlp[activation=tanh]" in a and "evaluator=harness/confidence " in f"{a} " and "advreg" in a
-    }  # fmt: skip
+    }
     assert shown == wanted
 
 
@@ -91,8 +98,11 @@ def test_the_command_of_a_purification_plans_the_published_part_of_each_data_set
     assert {name.partition("/")[2] for name in options["metric"]} == set(profile["metric"])
     assert len(options["attack"]) == 14
     assert options["defense"] == ["harness/flip"]
-    used = {task.spec.components["defense"].label for task in planned(command, first=True).tasks.values()
-            if "defense" in task.spec.components}  # fmt: skip
+    used = {
+        task.spec.components["defense"].label
+        for task in planned(command, first=True).tasks.values()
+        if "defense" in task.spec.components
+    }
     assert used == {"harness/flip"}
 
 

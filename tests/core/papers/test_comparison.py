@@ -23,12 +23,20 @@ PRINTED = tuple(10.0 * (i + 1) for i in range(8))
 def published(**changes) -> PublishedTable:
     """A table of eight entries with one number each: 10, 20, ... 80."""
     facts = {
-        "name": "1", "paper": "a2020", "table": "1", "track": "acme/track", "title": "t", "setting": "s",
-        "data": ["acme/set"], "profiles": ["paper"],
+        "name": "1",
+        "paper": "a2020",
+        "table": "1",
+        "track": "acme/track",
+        "title": "t",
+        "setting": "s",
+        "data": ["acme/set"],
+        "profiles": ["paper"],
         "columns": [{"key": "d", "label": "D", "ours": "main:d", "better": "lower"}],
-        "rows": [{"label": name, "ours": f"acme/{name}[*]", "values": f"{value:.1f}"}
-                 for name, value in zip(NAMES, PRINTED, strict=True)],
-    }  # fmt: skip
+        "rows": [
+            {"label": name, "ours": f"acme/{name}[*]", "values": f"{value:.1f}"}
+            for name, value in zip(NAMES, PRINTED, strict=True)
+        ],
+    }
     return PublishedTable.model_validate(facts | changes)
 
 
@@ -40,11 +48,23 @@ def main_table(ours: dict[str, Value], id: str = "main") -> Table:
 
 def board(*tables: Table, **changes) -> Board:
     facts = {
-        "track": "acme/track", "title": "", "measures": "", "profile": "paper", "seed": 0, "limit": None,
-        "command": "", "finished": "", "missing": (), "cells_done": 1, "cells_failed": 0, "cells_missing": 0,
-        "tables": tables, "versions": {}, "sources": "",
+        "track": "acme/track",
+        "title": "",
+        "measures": "",
+        "profile": "paper",
+        "seed": 0,
+        "limit": None,
+        "command": "",
+        "finished": "",
+        "missing": (),
+        "cells_done": 1,
+        "cells_failed": 0,
+        "cells_missing": 0,
+        "tables": tables,
+        "versions": {},
+        "sources": "",
         "entries": (Entry(kind="dataset", id="acme/set", label="acme/set[size=9]", version="1"),),
-    }  # fmt: skip
+    }
     return Board(**(facts | changes))
 
 
@@ -261,8 +281,9 @@ def test_two_rows_that_fit_alike_are_named_and_not_guessed():
 def test_rows_of_several_data_sets_are_put_in_order_apart():
     rows = [
         {"label": f"{name} {data}", "ours": f"acme/{name}", "data": [f"acme/{data}"], "values": str(i)}
-        for data in ("set", "other") for i, name in enumerate(NAMES[:3])
-    ]  # fmt: skip
+        for data in ("set", "other")
+        for i, name in enumerate(NAMES[:3])
+    ]
     found = compare(published(rows=rows, data=[]), board(main_table(numbers([0.0, 1.0, 2.0], names=NAMES[:3]))))
     assert [(s.label, s.verdict, s.order.n) for s in found.series] == [("D, set", SAME, 3), ("D, other", OTHER, 3)]
 
@@ -304,16 +325,20 @@ def test_a_table_of_wins_is_compared_by_mean_share_of_wins():
 
 def test_an_entry_whose_opponents_are_all_missing_has_its_printed_mean():
     columns = [{"key": n, "label": n, "ours": f"acme/{n}"} for n in NAMES[:3]]
-    rows = [{"label": n, "ours": f"acme/{n}", "values": row}
-            for n, row in zip(NAMES, ["- 80 20", "20 - 10", "80 90 -"], strict=False)]  # fmt: skip
+    rows = [
+        {"label": n, "ours": f"acme/{n}", "values": row}
+        for n, row in zip(NAMES, ["- 80 20", "20 - 10", "80 90 -"], strict=False)
+    ]
     spec = ColumnSpec(key="c0", label="acme/e0", description="")
     alone = Row(label="acme/e0", values={"c0": Value()})
     table = Table(id="wins", title="", caption="", entry="defense", columns=(spec,), rows=(alone,))
     found = compare(published(columns=columns, rows=rows, matrix="wins"), board(table))
     assert [cell.published for cell in found.series[0].cells] == [50, 15, 85]
     assert found.not_run == {
-        "no opponent of it is there": ("e0",), "acme/e1 is not there": ("e1",), "acme/e2 is not there": ("e2",)
-    }  # fmt: skip
+        "no opponent of it is there": ("e0",),
+        "acme/e1 is not there": ("e1",),
+        "acme/e2 is not there": ("e2",),
+    }
     json.dumps(comparison_facts(found), allow_nan=False)
 
 

@@ -15,9 +15,11 @@ IQA = "harness/iqa"
 
 
 SELECT = {
-    "dataset": ["harness/severity-ladder[size=96]"], "metric": ["embedded-cnn"], "attack": ["ifgsm", "uap"],
+    "dataset": ["harness/severity-ladder[size=96]"],
+    "metric": ["embedded-cnn"],
+    "attack": ["ifgsm", "uap"],
     "defense": ["none", "jpeg", "gaussian-blur"],
-}  # fmt: skip
+}
 
 
 def plan(**changes) -> Graph:
@@ -85,8 +87,11 @@ def test_parameters_of_a_profile_reach_the_components_but_not_over_their_own() -
 
 
 def defenses(graph: Graph) -> set[str]:
-    return {component.label.removeprefix("harness/") for component in graph.components.values() if
-            component.kind == "defense"}  # fmt: skip
+    return {
+        component.label.removeprefix("harness/")
+        for component in graph.components.values()
+        if component.kind == "defense"
+    }
 
 
 @pytest.mark.parametrize(

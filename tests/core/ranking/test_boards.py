@@ -23,8 +23,15 @@ def record(metric: str, defense: str, step: str = "1", started: str = "2026-01-0
     spec = TaskSpec(
         track="t/t", step="evaluate", version=step, components=refs, options={}, limit=None, seed=0, needs={}
     )
-    return TaskRecord(key=digest([metric, defense, step, started]), spec=spec, status="done", started=started,
-                      seconds=0.0, device="cpu", versions={})  # fmt: skip
+    return TaskRecord(
+        key=digest([metric, defense, step, started]),
+        spec=spec,
+        status="done",
+        started=started,
+        seconds=0.0,
+        device="cpu",
+        versions={},
+    )
 
 
 def test_records_of_one_version_all_stay() -> None:
@@ -59,9 +66,19 @@ class Reporting:
         rows = (Row(label="acme/defense", values={"v": Value(value=1.0)}),)
         table = Table(id="main", title="t", caption="c", entry="defense", columns=columns, rows=rows, ranked_by="v")
         ranking = Ranking(
-            table="main", comparison="", over=(), attack="attack", attacker="attacker", unaware="no", undefended="",
-            gate=None, share=0.05, places={}, winner="acme/defense", claim="acme/defense wins",
-        )  # fmt: skip
+            table="main",
+            comparison="",
+            over=(),
+            attack="attack",
+            attacker="attacker",
+            unaware="no",
+            undefended="",
+            gate=None,
+            share=0.05,
+            places={},
+            winner="acme/defense",
+            claim="acme/defense wins",
+        )
         return TrackReport(tables=[table], rankings=[ranking])
 
 
@@ -71,9 +88,19 @@ def test_while_cells_wait_nobody_wins(tmp_path: Path) -> None:
     registry = SimpleNamespace(provenance={}.__getitem__)
     known = SimpleNamespace(withdrawn={}, facts=lambda records: [], of=lambda records: (), registry=registry)
     sweep = Sweep(
-        track="t/t", title="t", measures="m", profile="p", run_configuration="r", seed=0, limit=None, command="",
-        finished="2026-01-01", missing=(), cells={"cell": done.key}, waiting=41,
-    )  # fmt: skip
+        track="t/t",
+        title="t",
+        measures="m",
+        profile="p",
+        run_configuration="r",
+        seed=0,
+        limit=None,
+        command="",
+        finished="2026-01-01",
+        missing=(),
+        cells={"cell": done.key},
+        waiting=41,
+    )
     partial = make_board(store, Reporting(), sweep, known)
     assert (partial.cells_done, partial.waiting) == (1, 41)
     assert partial.rankings == ()

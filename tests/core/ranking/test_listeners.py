@@ -130,8 +130,10 @@ def test_a_package_from_outside_is_told_of_a_run_and_a_ranking(tmp_path: Path, h
     ran = harness_forked("run", *words, "--log-to", "lines:told.jsonl", cwd=tmp_path, packages=("acme-hooks",))
     assert ran.returncode == 0, ran.stderr
     assert json.loads((tmp_path / "told.jsonl").read_text()) == {
-        "store": "store", "track": "harness/perceptual", "release": None
-    }  # fmt: skip
+        "store": "store",
+        "track": "harness/perceptual",
+        "release": None,
+    }
     assert (tmp_path / "store.told").read_text() == "1"
     words = ("results", "rank", "--log-to", "lines:nowhere/told.jsonl")
     ranked = harness_forked(*words, cwd=tmp_path, packages=("acme-hooks",))

@@ -54,8 +54,10 @@ def test_comparing_two_uses_shared_units_of_the_chosen_conditions() -> None:
 
 
 def test_all_pairs_agree_with_one_pair() -> None:
-    scores = {name: {"p": noise(shift, seed), "q": noise(shift, seed + 9)} for seed, (name, shift) in
-              enumerate([("a", 1.5), ("b", 0.2), ("c", 0.0)])}  # fmt: skip
+    scores = {
+        name: {"p": noise(shift, seed), "q": noise(shift, seed + 9)}
+        for seed, (name, shift) in enumerate([("a", 1.5), ("b", 0.2), ("c", 0.0)])
+    }
     comparison, numbers = made(scores).stored()
     found = told_of(comparison, numbers)
     for i, first in enumerate(comparison.entries):

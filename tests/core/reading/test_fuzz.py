@@ -103,11 +103,27 @@ SEEDS: dict[str, tuple[str, Reader, list[bytes]]] = {
     **{kind.lower(): (f".{kind.lower()}", picture_shape, [picture(kind)]) for kind in FORMATS},
     "wheel": ("-1.0-py3-none-any.whl", check_wheel, [wheel()]),
     "safetensors": (".safetensors", read_tensors, [safetensors()]),
-}  # fmt: skip
+}
 WORDS = (
-    b"\xff\xff\xff\xff", b"\0\0\0\0", b"\x7f\xff\xff\xff", b"NaN", b"1e999", b"9" * 400, b"[" * 60, b'"', b",", b"\n",
-    b"\\ud800", "\u2028\u0661\u202e".encode(), b"\x1b[2J", b"-1", b"1_0", b"PK\x01\x02", b".a" * 150, b"\0",
-)  # fmt: skip
+    b"\xff\xff\xff\xff",
+    b"\0\0\0\0",
+    b"\x7f\xff\xff\xff",
+    b"NaN",
+    b"1e999",
+    b"9" * 400,
+    b"[" * 60,
+    b'"',
+    b",",
+    b"\n",
+    b"\\ud800",
+    "\u2028\u0661\u202e".encode(),
+    b"\x1b[2J",
+    b"-1",
+    b"1_0",
+    b"PK\x01\x02",
+    b".a" * 150,
+    b"\0",
+)
 
 
 @st.composite
@@ -157,9 +173,13 @@ def test_damaged_files_are_read_or_refused(name: str, tmp_path: Path) -> None:
         assert tried(read, path, seed), "a right file is read"
 
     @settings(
-        max_examples=INPUTS, deadline=None, database=None, derandomize=INPUTS == 150, phases=[Phase.generate],
+        max_examples=INPUTS,
+        deadline=None,
+        database=None,
+        derandomize=INPUTS == 150,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     @given(damaged(seeds))
     def one(content: bytes) -> None:
         tried(read, path, content)
@@ -175,9 +195,13 @@ def test_damaged_ledgers_are_refused(tmp_path: Path) -> None:
     good = ledger_text(tmp_path / "good").encode()
 
     @settings(
-        max_examples=INPUTS, deadline=None, database=None, derandomize=INPUTS == 150, phases=[Phase.generate],
+        max_examples=INPUTS,
+        deadline=None,
+        database=None,
+        derandomize=INPUTS == 150,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     @given(damaged([good]))
     def one(content: bytes) -> None:
         def read(path: Path) -> None:

@@ -105,13 +105,13 @@ MANIFESTS = (
     ("escape in the contact", "a@b.example", "a@b.example\\u001b"),
     ("no-break space in the contact", "a@b.example", "a@b.example\\u2028"),
     ("letters of another script in the version", 'version = "1.0"', 'version = "1.\u0661"'),
-)  # fmt: skip
+)
 PROFILES = (
     ("endless time", 'description = "x"', 'description = "x"\ntime_limit_s = inf'),
     ("no time", 'description = "x"', 'description = "x"\ntime_limit_s = nan'),
     ("a batch of many digits", 'description = "x"', f'description = "x"\nbatch_size = {"9" * 400}'),
     ("escape", 'description = "x"', 'description = "x\\u001b[2J"'),
-)  # fmt: skip
+)
 LOCKS = [("not UTF-8", b"\xff"), ("NUL", b"a\0==1"), ("a line separator", f"a==1 \u2028 {HASH}".encode())]
 CASES: dict[str, tuple[Callable[[Path, bytes], object], Sequence[tuple[str, malformed.Content]]]] = {
     "audit npz": (audit(".npz"), list(malformed.npz_files())),
@@ -122,7 +122,7 @@ CASES: dict[str, tuple[Callable[[Path, bytes], object], Sequence[tuple[str, malf
     "profile": (profile, [*malformed.toml_files(PROFILE), *tampered(PROFILE, *PROFILES)]),
     "lock": (lock, LOCKS),
     "presets": (presets, list(malformed.json_files(PRESET))),
-}  # fmt: skip
+}
 
 
 def refused(read: Callable[[Path, bytes], object], folder: Path, content: bytes) -> str:

@@ -39,9 +39,22 @@ MANIFEST = {"format": 1, "package": {"name": "x"}, "hardware": {}, "entries": []
         lambda root, name: Files(root).path_of(StoredFile(file=name, sha256="0" * 64, size=1)),
         lambda root, name: SiteFolder(root).write(name, b"x"),
     ],
-    ids=["write", "remove", "put", "get", "delete", "replace", "append", "lines", "sizes", "size", "content", "path",
-         "site"],
-)  # fmt: skip
+    ids=[
+        "write",
+        "remove",
+        "put",
+        "get",
+        "delete",
+        "replace",
+        "append",
+        "lines",
+        "sizes",
+        "size",
+        "content",
+        "path",
+        "site",
+    ],
+)
 def test_no_name_leads_out_of_a_folder(use: Callable[[Path, str], object], name: str, tmp_path: Path) -> None:
     root = tmp_path / "outer" / "inner"
     root.mkdir(parents=True)
@@ -59,8 +72,17 @@ def test_usual_names_stay(tmp_path: Path) -> None:
 
 def ledger_with(folder: Path, **changes: Any) -> Path:
     """Write a ledger of one decision, sealed as its author would."""
-    facts = {"number": 1, "date": "2026-01-01", "name": "x", "ids": (), "decision": "added", "reason": "",
-             "previous": "", "manifest": MANIFEST, **changes}  # fmt: skip
+    facts = {
+        "number": 1,
+        "date": "2026-01-01",
+        "name": "x",
+        "ids": (),
+        "decision": "added",
+        "reason": "",
+        "previous": "",
+        "manifest": MANIFEST,
+        **changes,
+    }
     line = Line.model_construct(**facts)
     content = {**line.model_dump(mode="json"), "seal": line.expected_seal()}
     folder.mkdir()

@@ -20,7 +20,7 @@ def test_numbers_of_ascii_are_read(text: str, value: float) -> None:
 
 @pytest.mark.parametrize(
     "text", ["", None, "1_000", "\u0661", "\uff11", "nan", "inf", "1e999", "0x1", "1,5", "1 2", "--1", "9" * 400, "1\n"]
-)  # fmt: skip
+)
 def test_what_is_no_number_is_refused(text: str | None) -> None:
     with pytest.raises(UsageError, match=r"^x is not a finite number"):
         number(text, "x")

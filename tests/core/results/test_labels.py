@@ -61,9 +61,15 @@ def test_the_key_of_a_task_is_the_digest_of_its_canonical_json() -> None:
         for role, given in (("metric", {"null": None}), ("attack", {"name": 'a "null" ü'}), ("distance.b", {}))
     }
     spec = TaskSpec(
-        track="acme/track", step="null", version="null", components=parts, options={"null": "null", "rate": 0.1},
-        limit=None, seed=3, needs={"attack": "0" * 64},
-    )  # fmt: skip
+        track="acme/track",
+        step="null",
+        version="null",
+        components=parts,
+        options={"null": "null", "rate": 0.1},
+        limit=None,
+        seed=3,
+        needs={"attack": "0" * 64},
+    )
     text = json.dumps(spec.identity(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     key = spec.key_with({role: canonical_json(ref.identity()) for role, ref in parts.items()})
     assert key == hashlib.sha256(text.encode()).hexdigest()

@@ -40,8 +40,11 @@ def test_rows_of_the_first_table_stream_past_the_others_in_their_order(tmp_path)
     Here it would let the larger table stream, which is written last.
     """
     store, few = Store(tmp_path), np.array([30, 1, 2000, 7])
-    query = ResultQuery(store, [
-        record(store, "a" * 64, {}, ("m",), {"name": few}, "few"),
-        record(store, "b" * 64, {}, ("m",), {"name": np.arange(5000)}, "many"),
-    ])  # fmt: skip
+    query = ResultQuery(
+        store,
+        [
+            record(store, "a" * 64, {}, ("m",), {"name": few}, "few"),
+            record(store, "b" * 64, {}, ("m",), {"name": np.arange(5000)}, "many"),
+        ],
+    )
     assert query("SELECT name FROM few JOIN many USING (name)")["name"].tolist() == few.tolist()

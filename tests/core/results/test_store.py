@@ -25,13 +25,24 @@ ARRAYS = {"images": np.arange(24, dtype=np.uint8).reshape(2, 3, 2, 2)}
 def record(number: int = 0) -> TaskRecord:
     metric = ComponentRef(kind="metric", id="acme/m", version="1", label="acme/m", parameters={})
     spec = TaskSpec(
-        track="acme/t", step="score", version="1", components={"metric": metric}, options={"number": number},
-        limit=None, seed=0, needs={},
-    )  # fmt: skip
+        track="acme/t",
+        step="score",
+        version="1",
+        components={"metric": metric},
+        options={"number": number},
+        limit=None,
+        seed=0,
+        needs={},
+    )
     return TaskRecord(
-        key=digest(spec.identity()), spec=spec, status="done", started="2026-01-01", seconds=1.0, device="cpu",
+        key=digest(spec.identity()),
+        spec=spec,
+        status="done",
+        started="2026-01-01",
+        seconds=1.0,
+        device="cpu",
         versions={},
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture

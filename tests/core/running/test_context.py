@@ -22,18 +22,22 @@ from imharness.running.shards import Shards
 
 def spec(number: int, needs: dict[str, str] | None = None) -> TaskSpec:
     return TaskSpec(
-        track="acme/track", step="step", version="1", components={}, options={"number": number}, limit=None, seed=0,
+        track="acme/track",
+        step="step",
+        version="1",
+        components={},
+        options={"number": number},
+        limit=None,
+        seed=0,
         needs=needs or {},
-    )  # fmt: skip
+    )
 
 
 def kept(store: Store, number: int) -> str:
     """Store a task whose rows and arrays hold its number; return its key."""
     own = spec(number)
     key = digest(own.identity())
-    record = TaskRecord(
-        key=key, spec=own, status="done", started="2026-01-01", seconds=0.0, device="cpu", versions={}
-    )  # fmt: skip
+    record = TaskRecord(key=key, spec=own, status="done", started="2026-01-01", seconds=0.0, device="cpu", versions={})
     store.commit(record, {"name": ["a", "b"]}, {"images": np.full((2, 3, 4, 4), number, np.uint8)})
     return key
 
@@ -148,7 +152,7 @@ def test_map_joins_batches_row_by_row_whatever_fits(store: Store, cache: BuildCa
     pixels = torch.arange(10.0).reshape(10, 1, 1, 1).expand(10, 3, 2, 2) / 10
     images = ImageSet(
         names=tuple(map(str, range(10))), shapes=((2, 2),) * 10, load=lambda positions: pixels[list(positions)]
-    )  # fmt: skip
+    )
     seen: list[tuple[int, int]] = []
     own = TaskContext(cache, Shards(cache.store, "0" * 64), spec(-1), lambda done, total: seen.append((done, total)))
 

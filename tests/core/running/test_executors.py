@@ -28,9 +28,11 @@ BATCH = 4
 @pytest.fixture(scope="module")
 def graph() -> Graph:
     only = {
-        "attack": ["square[queries=20]"], "metric": ["embedded-cnn"], "defense": ["none", "random-noise"],
+        "attack": ["square[queries=20]"],
+        "metric": ["embedded-cnn"],
+        "defense": ["none", "random-noise"],
         "dataset": ["harness/severity-ladder[severities=[3],size=48]"],
-    }  # fmt: skip
+    }
     return plan_track("harness/iqa", load_profile("embedded"), installed(), only=only, limit=3)
 
 
@@ -82,7 +84,7 @@ def test_the_command_line_takes_an_executor_from_outside(tmp_path: Path, harness
     (line,) = unknown.stderr.strip().splitlines()
     assert line == (
         "usage: no executor is called 'thread'. Did you mean 'threads'? Known: in-process, local, ray, threads."
-    )  # fmt: skip
+    )
 
 
 def test_its_settings_are_options_and_a_help_text_imports_no_torch(tmp_path: Path, harness, install_packages) -> None:
@@ -101,9 +103,10 @@ def test_its_settings_are_options_and_a_help_text_imports_no_torch(tmp_path: Pat
 
 def test_an_executor_that_offers_nothing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        executor.importlib.metadata, "entry_points",
+        executor.importlib.metadata,
+        "entry_points",
         lambda group, name="": [EntryPoint("odd", "imharness.errors:HarnessError", group)],
-    )  # fmt: skip
+    )
     with pytest.raises(PluginError, match=r"executor odd \(imharness.errors:HarnessError\) has no attribute settings"):
         find_executor("odd")
 

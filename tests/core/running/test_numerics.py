@@ -29,10 +29,16 @@ LIKE = [1, 2, 4, "strange"]
 def found() -> list[object]:
     """What is set in this process."""
     return [
-        torch.get_num_threads(), torch.get_default_dtype(), torch.get_deterministic_debug_mode(),
-        torch.get_float32_matmul_precision(), torch.backends.mkldnn.enabled, torch.backends.cudnn.benchmark,
-        SUBNORMAL * 1.0, *map(os.environ.get, VARIABLES), {one["num_threads"] for one in threadpool_info()},
-    ]  # fmt: skip
+        torch.get_num_threads(),
+        torch.get_default_dtype(),
+        torch.get_deterministic_debug_mode(),
+        torch.get_float32_matmul_precision(),
+        torch.backends.mkldnn.enabled,
+        torch.backends.cudnn.benchmark,
+        SUBNORMAL * 1.0,
+        *map(os.environ.get, VARIABLES),
+        {one["num_threads"] for one in threadpool_info()},
+    ]
 
 
 FRESH = [1, torch.float32, 0, "highest", True, False, SUBNORMAL, *["1"] * len(VARIABLES), {1}]

@@ -152,11 +152,20 @@ def clustered(shift: float = 0.0, clusters: int = 8, seed: int = 0) -> PairedSco
     names = tuple(f"photo {i // 3}" for i in range(clusters * 3))
     blocks = [np.stack([correlated(rng, clusters, 3) + shift, correlated(rng, clusters, 3)]) for _ in range(2)]
     return PairedScores(
-        id="x", title="Who", about="more", entry="defense", measure="m", description="M.", better="higher",
-        entries=("a", "b"), conditions=({"metric": "p"}, {"metric": "q"}), units=(units, units[:-1]),
-        values=(blocks[0].astype(np.float32), blocks[1][:, :-1].astype(np.float32)), clusters=(names, names[:-1]),
+        id="x",
+        title="Who",
+        about="more",
+        entry="defense",
+        measure="m",
+        description="M.",
+        better="higher",
+        entries=("a", "b"),
+        conditions=({"metric": "p"}, {"metric": "q"}),
+        units=(units, units[:-1]),
+        values=(blocks[0].astype(np.float32), blocks[1][:, :-1].astype(np.float32)),
+        clusters=(names, names[:-1]),
         cluster_unit="photograph",
-    )  # fmt: skip
+    )
 
 
 def test_a_stored_comparison_keeps_the_cluster_of_each_unit() -> None:
@@ -178,8 +187,9 @@ def test_a_column_names_the_fact_that_units_are_grouped_by() -> None:
     names = np.array([f"u{i:02d}" for i in range(12)], dtype=object)
     source = np.array(["p0", "p0", "p1", "p1", "p2", "p2", "p3", "p3", "p4", "p4", None, ""], dtype=object)
     values = np.stack([np.arange(12.0), np.append(np.arange(11.0), np.nan)])
-    scores = Blocks(("a", "b"), ({"c": "1"}, {"c": "2"}), (names, names), {"d": (values, values + 2)},
-                    {"source": (source, source)})  # fmt: skip
+    scores = Blocks(
+        ("a", "b"), ({"c": "1"}, {"c": "2"}), (names, names), {"d": (values, values + 2)}, {"source": (source, source)}
+    )
     wins = Wins("wins", "Who wins", "lower D")
     column = Column("d", "D", "How far.", "lower", cluster="source", cluster_unit="photograph", wins=wins)
     found = ranking(scores, column, id="t", title="T", caption="", entry="x")

@@ -5,20 +5,20 @@ import pytest
 from scipy import stats
 
 from imharness.statistics import NotTestable
-from imharness.statistics.wilcoxon import adjust, wilcoxon_both, wilcoxon_greater
+from imharness.statistics.wilcoxon import adjust, fewest_units, wilcoxon_both, wilcoxon_greater
 
 
 def scipy_p(row: np.ndarray) -> float:
     row = row[row != 0]
     if not len(row):
         return np.nan
-    if len(row) == 13 and len(np.unique(np.abs(row))) < 13:
+    if len(row) in (13, 14) and len(np.unique(np.abs(row))) < len(row):
         return over_all_signs(row)
     return stats.wilcoxon(row, alternative="greater", zero_method="wilcox", correction=False, method="auto").pvalue
 
 
 def over_all_signs(row: np.ndarray) -> float:
-    """Return what scipy's test is for up to 13 differences with ties, whose 8,192 signs it counts in a loop."""
+    """Return scipy's test of few differences with ties, and what it would be of some more, without its loop."""
 
     def positive(d: np.ndarray, axis: int) -> np.ndarray:
         return (ranks * (d > 0)).sum(axis=axis)
@@ -107,3 +107,31 @@ def test_differences_that_32_bits_cannot_tell_apart_keep_the_order_of_64(n: int)
     expected = [stats.wilcoxon(row[row != 0], alternative="greater").pvalue for row in d]
     assert wilcoxon_greater(d) == pytest.approx(expected, rel=1e-12)
     assert wilcoxon_greater(d[::-1]) == pytest.approx(expected[::-1], rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [8, 13, 14, 16])
+def test_ties_are_exact_as_all_sign_patterns_of_scipy_are(n: int) -> None:
+    d = np.random.default_rng(n).integers(-2, 5, n).astype(float)
+    d[:2] = (1, 0)
+    exact = stats.PermutationMethod(n_resamples=np.inf)
+    for own, found in zip((d, -d), wilcoxon_both(d[None]), strict=True):
+        kept = own[own != 0]
+        wanted = stats.wilcoxon(kept, alternative="greater", method=exact).pvalue
+        assert found[0] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_with_25_ties_p_is_that_of_many_random_signs_and_far_from_the_approximation() -> None:
+    d = np.repeat([1.0, 2.0, 3.0], [20, 3, 2])
+    d[:5] *= -1
+    signs = np.random.default_rng(0).choice([-1, 1], (200_000, 25))
+    ranks = stats.rankdata(np.abs(d))
+    reached = ((signs > 0) @ ranks >= ranks[d > 0].sum() - 1e-9).mean()
+    assert wilcoxon_greater(d[None])[0] == pytest.approx(reached, rel=0.1)
+    assert wilcoxon_greater(np.ones((1, 25)))[0] == 2.0**-25
+
+
+@pytest.mark.parametrize("tests", [1, 2, 32, 272, 25602])
+def test_the_fewest_units_of_a_test_that_can_succeed(tests: int) -> None:
+    n = fewest_units(tests, 0.05)
+    lowest = [float(adjust(np.r_[wilcoxon_greater(np.ones((1, k))), np.ones(tests - 1)])[0]) for k in (n - 1, n)]
+    assert lowest[1] < 0.05 <= lowest[0]

@@ -124,7 +124,8 @@ def mixed(kind: str) -> Component:
         "evaluator": lambda: made(MembershipEvaluator, PLAIN, lambda d: lambda q: q.target_outputs[:, 0] - HOST),
         "release": lambda: made(MembershipRelease, MEMBERSHIP, lambda d: lambda outputs, held, rng: outputs * HOST),
         "training": lambda: made(
-            MembershipTraining, MEMBERSHIP,
+            MembershipTraining,
+            MEMBERSHIP,
             lambda d: lambda net, data, plan, rng, p: net(data.features[torch.randperm(2, generator=rng)] * HOST),
         ),
         "model": lambda: made(
@@ -133,7 +134,7 @@ def mixed(kind: str) -> Component:
         "table": lambda: made(
             TableDataset, PLAIN, lambda d: TableSet(torch.ones(12, 3), torch.zeros(12, dtype=torch.int64), 2)
         ),
-    }[kind]()  # fmt: skip
+    }[kind]()
 
 
 KINDS = (

@@ -35,10 +35,14 @@ FEW = {
 }  # fmt: skip
 """Enough to see a method at work."""
 FEWER = {
-    "parsimonious": {"queries": 100}, "cadv": {"iterations": 2}, "zhang-dists": {"iterations": 3},
-    "zhang-lpips": {"iterations": 3}, "patch-rs": {"queries": 80}, "square": {"queries": 80},
+    "parsimonious": {"queries": 100},
+    "cadv": {"iterations": 2},
+    "zhang-dists": {"iterations": 3},
+    "zhang-lpips": {"iterations": 3},
+    "patch-rs": {"queries": 80},
+    "square": {"queries": 80},
     **{name: {"samples": 40, "selection": 5} for name in ("ddrs", "dms", "dp", "drs")},
-}  # fmt: skip
+}
 LARGE = {
     "koncept512": 64, "linearity": 64, "spaq": 64, "fid": 64, "dists": 48, "zhang-dists": 32, "zhang-lpips": 32,
     "cadv": 32, "fpr": 64, "ddrs": 8, "dms": 8, "dp": 8, "drs": 8, "diffpure": 16, "disco": 32, "mprnet": 32,

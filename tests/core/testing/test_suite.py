@@ -138,7 +138,7 @@ def test_honest_components_are_not_flagged() -> None:
         (metric(lambda x: x.flatten(1).mean(dim=1) - x.mean()), BATCH, "alone"),
         (purification(smoother_twin), BATCH, "near copy"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_found(component, check: str, text: str) -> None:
     found = failures(component)
     assert check in found, found

@@ -144,11 +144,18 @@ def test_they_run_in_the_iqa_track_and_rank(cached: Path) -> None:
         assert [o.message for o in failed(check_component(installed().one("metric", name)))] == []
 
     words = {
-        "--track": ["iqa"], "--profile": ["quick"], "--dataset": ["severity-ladder[severities=[],size=64]"],
-        "--metric": ["pyiqa:cnniqa"], "--attack": ["ifgsm", "foolbox:LinfPGD", "torchattacks:PGD"],
-        "--defense": ["none", "flip"], "--limit": ["8"], "--workers": ["0"], "--store": [cached / "store"],
-        "--site": [cached / "site"], "--progress": ["none"],
-    }  # fmt: skip
+        "--track": ["iqa"],
+        "--profile": ["quick"],
+        "--dataset": ["severity-ladder[severities=[],size=64]"],
+        "--metric": ["pyiqa:cnniqa"],
+        "--attack": ["ifgsm", "foolbox:LinfPGD", "torchattacks:PGD"],
+        "--defense": ["none", "flip"],
+        "--limit": ["8"],
+        "--workers": ["0"],
+        "--store": [cached / "store"],
+        "--site": [cached / "site"],
+        "--progress": ["none"],
+    }
     line = [str(word) for option, values in words.items() for value in values for word in (option, value)]
     result = CliRunner().invoke(cli, ["run", *line, "--json"], catch_exceptions=False)
     assert result.exit_code == 0, result.output

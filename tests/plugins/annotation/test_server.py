@@ -73,11 +73,16 @@ def entered(client: Visitor, name: str = "Ada") -> str:
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        (f"/image/{'9' * 400}/right", 404), ("/image/-1/right", 404), ("/image/1/middle", 404),
-        ("/image/99999999999999999999/right", 404), ("/static/..%2fapp.py", 404), ("/nothing", 404),
-        ("/image/1/%ff", 404), ("/vote", 405),
+        (f"/image/{'9' * 400}/right", 404),
+        ("/image/-1/right", 404),
+        ("/image/1/middle", 404),
+        ("/image/99999999999999999999/right", 404),
+        ("/static/..%2fapp.py", 404),
+        ("/nothing", 404),
+        ("/image/1/%ff", 404),
+        ("/vote", 405),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_there_is_not_found(client: Visitor, path: str, status: int) -> None:
     entered(client)
     assert client.get(path).status_code == status
@@ -104,13 +109,17 @@ def test_a_name_is_plain_text(client: Visitor, book: Book, name: str) -> None:
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
-        (b"--x\r\nbroken", "multipart/form-data; boundary=x"), (b"", "multipart/form-data"),
-        (b"\xff=\xfe&&&==%zz", "application/x-www-form-urlencoded"), (b"{}", "application/json"),
+        (b"--x\r\nbroken", "multipart/form-data; boundary=x"),
+        (b"", "multipart/form-data"),
+        (b"\xff=\xfe&&&==%zz", "application/x-www-form-urlencoded"),
+        (b"{}", "application/json"),
         (b"a=1&" * 2000, "application/x-www-form-urlencoded"),
-        (b"--x\r\nContent-Disposition: form-data; name=\"token\"; filename=\"a\"\r\n\r\nz\r\n--x--\r\n",
-         "multipart/form-data; boundary=x"),
+        (
+            b'--x\r\nContent-Disposition: form-data; name="token"; filename="a"\r\n\r\nz\r\n--x--\r\n',
+            "multipart/form-data; boundary=x",
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("path", ["/enter", "/vote", "/undo", "/leave"])
 def test_a_body_that_is_no_form_is_refused(client: Visitor, path: str, content: bytes, kind: str) -> None:
     entered(client)
@@ -133,10 +142,18 @@ def asked(book: Book, headers: list[tuple[bytes, bytes]], chunks: int = 400) -> 
         status = message.get("status", status)
 
     scope = {
-        "type": "http", "method": "POST", "path": "/vote", "raw_path": b"/vote", "query_string": b"", "root_path": "",
+        "type": "http",
+        "method": "POST",
+        "path": "/vote",
+        "raw_path": b"/vote",
+        "query_string": b"",
+        "root_path": "",
         "headers": [(b"host", b"testserver"), (b"content-type", b"application/x-www-form-urlencoded"), *headers],
-        "scheme": "http", "server": ("testserver", 80), "client": ("127.0.0.1", 1), "http_version": "1.1",
-    }  # fmt: skip
+        "scheme": "http",
+        "server": ("testserver", 80),
+        "client": ("127.0.0.1", 1),
+        "http_version": "1.1",
+    }
     awaited(application(book, ["testserver"])(scope, receive, send))  # type: ignore[arg-type]
     return status, taken
 

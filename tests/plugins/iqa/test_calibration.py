@@ -85,7 +85,7 @@ def test_presets_are_kept_and_replaced_and_other_files_are_refused(tmp_path) -> 
     [found] = [p for p in read_presets(path) if p.attack == unchanged.attack and p.metric == unchanged.metric]
     assert [tuple(pair) for pair in found.measured] == [(1.0, float("inf")), (2.0, 33.0)]
     path.write_text(json.dumps([{"attack": "x"}]))
-    with pytest.raises(UsageError, match=r"presets\.json is no file of presets"):
+    with pytest.raises(UsageError, match=r"presets\.json is not a file of presets"):
         read_presets(path)
 
 
@@ -189,5 +189,5 @@ def test_the_command_writes_presets_and_says_what_no_value_reaches(tmp_path) -> 
 def test_no_preset_says_more_images_than_were_measured() -> None:
     parts = [installed().one(*own) for own in (("attack", "ifgsm"), ("metric", "embedded-cnn"))]
     data = installed().one("dataset", "harness/severity-ladder[severities=[2],size=32,split=train]")
-    with pytest.raises(UsageError, match="has 60 images beside the tested ones"):
+    with pytest.raises(UsageError, match="has 60 images besides the tested ones"):
         meter(*parts, data, images=61)

@@ -35,12 +35,15 @@ def encoded(row: int) -> bytes:
 def saved(folder: Path, images: list[bytes | None], *, shards: int = 1, **state: object) -> Path:
     """A folder as `Dataset.save_to_disk` writes it."""
     folder.mkdir(parents=True)
-    table = pa.table({
-        "picture": pa.array([{"bytes": b, "path": None} for b in images],
-                            pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
-        "kind": pa.array([row % 2 for row in range(len(images))], pa.int64()),
-        "mos": pa.array([row / 2 for row in range(len(images))], pa.float32()),
-    })  # fmt: skip
+    table = pa.table(
+        {
+            "picture": pa.array(
+                [{"bytes": b, "path": None} for b in images], pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+            ),
+            "kind": pa.array([row % 2 for row in range(len(images))], pa.int64()),
+            "mos": pa.array([row / 2 for row in range(len(images))], pa.float32()),
+        }
+    )
     names = [f"data-{i:05}-of-{shards:05}.arrow" for i in range(shards)]
     each = -(-len(images) // shards)
     for i, name in enumerate(names):
@@ -80,7 +83,7 @@ def test_a_split_is_chosen(tmp_path: Path) -> None:
 
 def test_what_is_no_such_data_set_is_told_in_one_line(tmp_path: Path) -> None:
     whole = [encoded(0), encoded(1)]
-    with pytest.raises(Unavailable, match="is no folder that save_to_disk"):
+    with pytest.raises(Unavailable, match="is not a folder that save_to_disk"):
         HuggingFace(path=str(tmp_path)).require()
     with pytest.raises(Unavailable, match="no folder is named"):
         HuggingFace().require()

@@ -73,9 +73,12 @@ def test_clean_images_are_defended_once_with_the_draws_of_the_attacked_ones(monk
     monkeypatch.setattr(SeverityLadder, "build", lambda self, device: mixed)
     defense, metric = registry.one("defense", name), registry.one("metric", "embedded-cnn")
     roles = {
-        "dataset": ladder, "metric": metric, "attack": registry.one("attack", "ifgsm[iterations=1]"),
-        "defense": defense, "distance.mae": registry.one("metric", "mae"),
-    }  # fmt: skip
+        "dataset": ladder,
+        "metric": metric,
+        "attack": registry.one("attack", "ifgsm[iterations=1]"),
+        "defense": defense,
+        "distance.mae": registry.one("metric", "mae"),
+    }
     run = context(roles, options={"adaptive": False, "samples": 1}, device="cpu")
     made, kept = (Output(r.rows, r.arrays) for r in (steps.attack(run), steps.purify(run)))
     needs = {"attacked": Output({**made.rows, "gradient": np.array(["own"] * 5)}, made.arrays), "purified": kept}
@@ -100,10 +103,11 @@ def test_clean_images_are_defended_once_with_the_draws_of_the_attacked_ones(monk
 def test_all_audits_are_shown_what_one_attack_on_the_metric_alone_makes() -> None:
     registry = installed()
     roles = {
-        "dataset": registry.one("dataset", LADDER.format(1, "test")), "metric": registry.one("metric", "embedded-cnn"),
+        "dataset": registry.one("dataset", LADDER.format(1, "test")),
+        "metric": registry.one("metric", "embedded-cnn"),
         "attack": registry.one("attack", "apgd[radius=0.0314,steps=2]"),
         SEARCH: registry.one("attack", "square[eps=0.0314,queries=3]"),
-    }  # fmt: skip
+    }
     options = {"adaptive": True, "images": 3, "samples": 1}
     made = unaware(context(roles, options=options, device="cpu")).arrays
     guards = {"defense": registry.one("defense", "flip"), IDENTITY: registry.one("defense", "none")}

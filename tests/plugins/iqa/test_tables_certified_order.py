@@ -29,14 +29,22 @@ def write(finished: Finished, rows: dict[str, list], inside: dict[str, list] | N
     same = {**image, "defense": ["x/rs"] * n}
     given = {"abstained": [False] * n, "attacked": [False] * n, "radius": [0.1] * n, "delta": [np.nan] * n, **rows}
     finished.add("certify", {**same, **given}, ("dataset", "metric", "defense"))
-    clean = {"mos": [1.0] * n, "lower": [0.0] * n, "upper": [10.0] * n, "sign": [1] * n, "photograph": NAMES,
-             "score": [1.0] * n}  # fmt: skip
+    clean = {
+        "mos": [1.0] * n,
+        "lower": [0.0] * n,
+        "upper": [10.0] * n,
+        "sign": [1] * n,
+        "photograph": NAMES,
+        "score": [1.0] * n,
+    }
     finished.add("clean", {**image, **clean}, ("dataset", "metric"))
     if inside:
         more = {**same, "method": ["a"] * n, "strength": ["weak"] * n, **inside}
         finished.add("inside", more, ("dataset", "metric", "defense"))
-    return {table.id: {row.label: row.values for row in table.rows} for table in
-            certified_order.tables(finished.query(), "")}  # fmt: skip
+    return {
+        table.id: {row.label: row.values for row in table.rows}
+        for table in certified_order.tables(finished.query(), "")
+    }
 
 
 def test_the_share_of_pairs_is_that_of_counting_them() -> None:
@@ -83,8 +91,11 @@ def test_on_a_linear_metric_those_pairs_are_kept_that_differ_by_more_than_a_chan
 
 def test_a_broken_certificate_is_seen(finished: Finished) -> None:
     scores = [1.0, 2, 3, 4, 5, 6, 7, 8]
-    inside = {"score": [1.0, 2, 3, 4, 5, 6.4, 8, 8], "abstained": [False] * 7 + [True],
-              "distance": [0.1] * 6 + [0.3, np.nan]}  # fmt: skip
+    inside = {
+        "score": [1.0, 2, 3, 4, 5, 6.4, 8, 8],
+        "abstained": [False] * 7 + [True],
+        "distance": [0.1] * 6 + [0.3, np.nan],
+    }
     ends = {"low": [s - 0.5 for s in scores], "high": [s + 0.5 for s in scores], "reach": [0.1] * 6 + [0.3, 0.0]}
     values = write(finished, {"score": scores, **ends}, inside)["certified-inside"]["x/rs"]
     assert values["broken"].value == pytest.approx(100 / 7)

@@ -79,23 +79,51 @@ def test_a_metric_equal_to_the_label_correlates_perfectly_whatever_its_direction
 def test_the_front_knows_that_a_lower_score_may_be_better(study) -> None:
     right, wrong = [8.0, 6.0, 4.0, 2.0], [2.0, 4.0, 6.0, 8.0]
     names = [f"i{k}" for k in range(4)] * 2
-    found = study(rows(right + wrong, [5.0] * 8, name=names, mos=[1.0, 2, 3, 4] * 2, sign=[-1] * 8,
-                       defense=["x/right"] * 4 + ["x/wrong"] * 4))  # fmt: skip
+    found = study(
+        rows(
+            right + wrong,
+            [5.0] * 8,
+            name=names,
+            mos=[1.0, 2, 3, 4] * 2,
+            sign=[-1] * 8,
+            defense=["x/right"] * 4 + ["x/wrong"] * 4,
+        )
+    )
     (table,) = parameters.tables(found)
     assert {label: values["front"].value for label, values in by_label(table).items()} == {"x/right": 1, "x/wrong": 0}
 
 
 def certificates(finished: Finished, given: dict[str, list], clean: list[float], photographs: list[str]) -> None:
     n, names = len(given["defense"]), [f"i{k:03d}" for k in range(len(clean))]
-    finished.add("certify", {"dataset": ["d"] * n, "entry": ["x/rs"] * n, "classes": [0] * n, "delta": [np.nan] * n,
-                             "radius": [0.1] * n, "abstained": [False] * n, **given},
-                 ("dataset", "metric", "defense"))  # fmt: skip
+    finished.add(
+        "certify",
+        {
+            "dataset": ["d"] * n,
+            "entry": ["x/rs"] * n,
+            "classes": [0] * n,
+            "delta": [np.nan] * n,
+            "radius": [0.1] * n,
+            "abstained": [False] * n,
+            **given,
+        },
+        ("dataset", "metric", "defense"),
+    )
     finished.add("smooth", {"defense": ["x/rs"]}, ("defense",), {"seconds": 2.0})
     for metric in sorted(set(given["metric"])):
         k = len(names)
-        images = {"dataset": ["d"] * k, "metric": [metric] * k, "name": names, "score": clean, "mos": clean,
-                  "lower": [0.0] * k, "upper": [10.0] * k, "sign": [1] * k, "photograph": photographs,
-                  "proxy": [""] * k, "labelled": [""] * k}  # fmt: skip
+        images = {
+            "dataset": ["d"] * k,
+            "metric": [metric] * k,
+            "name": names,
+            "score": clean,
+            "mos": clean,
+            "lower": [0.0] * k,
+            "upper": [10.0] * k,
+            "sign": [1] * k,
+            "photograph": photographs,
+            "proxy": [""] * k,
+            "labelled": [""] * k,
+        }
         finished.add("clean", images, ("dataset", "metric"))
 
 
@@ -106,10 +134,16 @@ def test_a_perfect_certified_defense_does_not_move_at_all(finished) -> None:
     names = [f"i{k:03d}" for k in range(200)]
     certificates(
         finished,
-        {"name": names * 2, "metric": ["m"] * 400, "defense": ["x/rs"] * 400, "score": centres * 2,
-         "attacked": [False] * 200 + [True] * 200},
-        clean, names,
-    )  # fmt: skip
+        {
+            "name": names * 2,
+            "metric": ["m"] * 400,
+            "defense": ["x/rs"] * 400,
+            "score": centres * 2,
+            "attacked": [False] * 200 + [True] * 200,
+        },
+        clean,
+        names,
+    )
     values = by_label(certified.tables(finished.query(), "")[0])["x/rs"]
     room = np.maximum(10 - np.array(centres), centres) / 10
     assert values["d"].value == 0
@@ -122,10 +156,17 @@ def test_a_pair_without_a_promise_for_either_image_is_left_out(finished) -> None
     names = [f"i{k:03d}" for k in range(3)]
     certificates(
         finished,
-        {"name": names * 2, "metric": ["m"] * 6, "defense": ["x/rs"] * 6, "score": [1.0, 2, 3, 3, 9, 3],
-         "attacked": [False] * 3 + [True] * 3, "abstained": [False, True, False, False, False, False]},
-        [1.0, 2, 3], names,
-    )  # fmt: skip
+        {
+            "name": names * 2,
+            "metric": ["m"] * 6,
+            "defense": ["x/rs"] * 6,
+            "score": [1.0, 2, 3, 3, 9, 3],
+            "attacked": [False] * 3 + [True] * 3,
+            "abstained": [False, True, False, False, False, False],
+        },
+        [1.0, 2, 3],
+        names,
+    )
     values = by_label(certified.tables(finished.query(), "")[0])["x/rs"]
     assert (values["d"].value, values["d"].n) == (pytest.approx((20 + 0) / 2), 2)
 
@@ -134,10 +175,14 @@ def test_each_image_has_one_radius_however_many_conditions_it_was_seen_in(finish
     names, metrics = [f"i{k:03d}" for k in range(10)], [f"m{k}" for k in range(6)]
     radii = np.random.default_rng(1).uniform(0, 0.3, 10)
     given = {
-        "name": names * 6, "metric": [m for m in metrics for _ in names], "defense": ["x/rs"] * 60,
-        "score": list(range(10)) * 6, "radius": radii.tolist() * 6, "delta": (10 * radii).tolist() * 6,
+        "name": names * 6,
+        "metric": [m for m in metrics for _ in names],
+        "defense": ["x/rs"] * 60,
+        "score": list(range(10)) * 6,
+        "radius": radii.tolist() * 6,
+        "delta": (10 * radii).tolist() * 6,
         "attacked": [False] * 60,
-    }  # fmt: skip
+    }
     certificates(finished, given, [float(k) for k in range(10)], names)
     values = by_label(certified.tables(finished.query(), "")[0])["x/rs"]
     expected = mean_interval(radii, names)
@@ -153,10 +198,14 @@ def test_fixed_and_adaptive_attacks_are_compared_under_the_same_conditions(study
     n, names = 9, ["i", "j", "k"]
     found = study(
         rows(
-            [8.0] * 3 + [5.0] * 3 + [8.0] * 3, [5.0] * n, method=["hard"] * 3 + ["weak"] * 3 + ["hard"] * 3,
-            adaptive=[False] * 6 + [True] * 3, name=names * 3, mos=[1.0, 2, 3] * 3,
+            [8.0] * 3 + [5.0] * 3 + [8.0] * 3,
+            [5.0] * n,
+            method=["hard"] * 3 + ["weak"] * 3 + ["hard"] * 3,
+            adaptive=[False] * 6 + [True] * 3,
+            name=names * 3,
+            mos=[1.0, 2, 3] * 3,
         )
-    )  # fmt: skip
+    )
     values = by_label(overall.tables(found)[0])["x/one"]
     assert values["fixed_d"].value == pytest.approx(15)
     assert values["common_d"].value == values["adaptive_d"].value == pytest.approx(30)
@@ -168,8 +217,12 @@ def test_the_choice_of_a_parameter_does_not_flatter_what_is_reported(study) -> N
     names = [f"i{k:02d}" for k in range(images)]
     labels = ["x/jpeg", *(f"x/jpeg[q={k}]" for k in range(1, variants))]
     moved = rng.normal(3, 1, (variants, images))
-    given = rows((5 + moved).ravel().tolist(), [5.0] * moved.size, name=names * variants,
-                 defense=[label for label in labels for _ in names])  # fmt: skip
+    given = rows(
+        (5 + moved).ravel().tolist(),
+        [5.0] * moved.size,
+        name=names * variants,
+        defense=[label for label in labels for _ in names],
+    )
     found = study(given, entries=dict.fromkeys(labels, "x/jpeg"))
     chosen = chosen_half([f"d · {name}" for name in names])
     best = int(moved[:, chosen].mean(axis=1).argmin())
@@ -189,10 +242,15 @@ def test_variants_are_compared_under_the_conditions_that_all_of_them_have(study)
     names = [f"i{k}" for k in range(12)]
     scores = [9.0] * 12 + [6.0] * 12 + [8.0] * 12
     found = study(
-        rows(scores, [5.0] * 36, name=names * 3, method=["hard"] * 12 + ["mild"] * 12 + ["hard"] * 12,
-             defense=["x/a"] * 24 + ["x/a[q=1]"] * 12),
+        rows(
+            scores,
+            [5.0] * 36,
+            name=names * 3,
+            method=["hard"] * 12 + ["mild"] * 12 + ["hard"] * 12,
+            defense=["x/a"] * 24 + ["x/a[q=1]"] * 12,
+        ),
         entries={"x/a": "x/a", "x/a[q=1]": "x/a"},
-    )  # fmt: skip
+    )
     assert found.chosen == ["x/a[q=1]"]
 
 
@@ -200,10 +258,15 @@ def test_a_defense_stands_with_a_variant_that_both_attackers_met(study) -> None:
     """The better variant under fixed attacks, which nobody attacked who knows it, leaves the other columns empty."""
     names = [f"i{k}" for k in range(12)]
     found = study(
-        rows([9.0] * 12 + [6.0] * 12 + [8.0] * 12, [5.0] * 36, name=names * 3, adaptive=[False] * 24 + [True] * 12,
-             defense=["x/a"] * 12 + ["x/a[q=1]"] * 12 + ["x/a"] * 12),
+        rows(
+            [9.0] * 12 + [6.0] * 12 + [8.0] * 12,
+            [5.0] * 36,
+            name=names * 3,
+            adaptive=[False] * 24 + [True] * 12,
+            defense=["x/a"] * 12 + ["x/a[q=1]"] * 12 + ["x/a"] * 12,
+        ),
         entries={"x/a": "x/a", "x/a[q=1]": "x/a"},
-    )  # fmt: skip
+    )
     assert found.chosen == ["x/a"]
     assert by_label(overall.tables(found)[0])["x/a"]["adaptive_d"].value == pytest.approx(30)
 
@@ -215,10 +278,15 @@ def two_variants(study, names: list[str], datasets: list[str]):
     """Return a study in which q=1 is the better variant of the one defense."""
     n = len(names)
     return study(
-        rows([9.0] * n + [8.0] * n, [5.0] * 2 * n, name=names * 2, dataset=datasets * 2,
-             defense=["x/a"] * n + ["x/a[q=1]"] * n),
+        rows(
+            [9.0] * n + [8.0] * n,
+            [5.0] * 2 * n,
+            name=names * 2,
+            dataset=datasets * 2,
+            defense=["x/a"] * n + ["x/a[q=1]"] * n,
+        ),
         entries=ENTRIES,
-    )  # fmt: skip
+    )
 
 
 def test_too_few_photographs_for_both_halves_choose_nothing_and_report_all(study) -> None:
@@ -238,10 +306,15 @@ def test_a_small_data_set_keeps_photographs_on_both_halves(study) -> None:
 def test_variants_without_a_common_condition_hold_nothing_back(study) -> None:
     names = [f"i{k}" for k in range(12)]
     found = study(
-        rows([9.0] * 12 + [8.0] * 12, [5.0] * 24, name=names * 2, method=["hard"] * 12 + ["mild"] * 12,
-             defense=["x/a"] * 12 + ["x/a[q=1]"] * 12),
+        rows(
+            [9.0] * 12 + [8.0] * 12,
+            [5.0] * 24,
+            name=names * 2,
+            method=["hard"] * 12 + ["mild"] * 12,
+            defense=["x/a"] * 12 + ["x/a[q=1]"] * 12,
+        ),
         entries=ENTRIES,
-    )  # fmt: skip
+    )
     assert found.reported.where(attacker="fixed").mean("d").n == 12
 
 
@@ -284,8 +357,13 @@ def test_images_of_one_photograph_are_resampled_together(study) -> None:
 
 def test_the_same_photograph_in_a_subset_for_slow_attacks_is_no_second_one(study) -> None:
     names = [f"i{k}" for k in range(6)]
-    given = rows([6.0, 7, 8, 9, 6, 7, 8, 9, 6], [5.0] * 9, name=names + names[:3], mos=[1.0, 2, 3, 4, 5, 6, 1, 2, 3],
-                 dataset=["k[per_cluster=9,split=test]"] * 6 + ["k[per_cluster=5,split=test]"] * 3)  # fmt: skip
+    given = rows(
+        [6.0, 7, 8, 9, 6, 7, 8, 9, 6],
+        [5.0] * 9,
+        name=names + names[:3],
+        mos=[1.0, 2, 3, 4, 5, 6, 1, 2, 3],
+        dataset=["k[per_cluster=9,split=test]"] * 6 + ["k[per_cluster=5,split=test]"] * 3,
+    )
     part = study(given).attacked
     assert part.mean("d").n == 6
     assert part.mean("d").value == pytest.approx(np.mean([25.0, 25.0, 20.0, 40.0, 10.0, 20.0]))
@@ -407,12 +485,16 @@ def test_trained_metrics_compare_under_the_same_conditions_too(study) -> None:
     names, attacks = ["i", "j", "k"], ["hard"] * 3 + ["weak"] * 3 + ["hard"] * 3
     found = study(
         rows(
-            [8.0] * 3 + [5.0] * 3 + [8.0] * 3 + [9.0] * 3, [5.0] * 12, method=[*attacks, *["hard"] * 3],
-            adaptive=[False] * 6 + [True] * 3 + [False] * 3, name=names * 4, mos=[1.0, 2, 3] * 4,
+            [8.0] * 3 + [5.0] * 3 + [8.0] * 3 + [9.0] * 3,
+            [5.0] * 12,
+            method=[*attacks, *["hard"] * 3],
+            adaptive=[False] * 6 + [True] * 3 + [False] * 3,
+            name=names * 4,
+            mos=[1.0, 2, 3] * 4,
             defense=["x/hard"] * 9 + ["harness/none"] * 3,
         ),
         trained=frozenset({"x/hard"}),
-    )  # fmt: skip
+    )
     (table,) = trained.tables(found)
     values = by_label(table)["x/hard"]
     assert values["fixed_d"].value == pytest.approx(15)
@@ -422,10 +504,17 @@ def test_trained_metrics_compare_under_the_same_conditions_too(study) -> None:
 def test_tables_of_adaptive_attacks_show_what_the_same_attacks_do_that_do_not_know_the_defense(study) -> None:
     attacks = ["hard"] * 3 + ["weak"] * 3 + ["hard"] * 3
     found = study(
-        rows([8.0] * 3 + [5.0] * 3 + [9.0] * 3, [5.0] * 9, method=attacks, adaptive=[False] * 6 + [True] * 3,
-             name=["i", "j", "k"] * 3, mos=[1.0, 2, 3] * 3, metric=["m"] * 9,
-             norm=["linf"] * 3 + ["unrestricted"] * 3 + ["linf"] * 3)
-    )  # fmt: skip
+        rows(
+            [8.0] * 3 + [5.0] * 3 + [9.0] * 3,
+            [5.0] * 9,
+            method=attacks,
+            adaptive=[False] * 6 + [True] * 3,
+            name=["i", "j", "k"] * 3,
+            mos=[1.0, 2, 3] * 3,
+            metric=["m"] * 9,
+            norm=["linf"] * 3 + ["unrestricted"] * 3 + ["linf"] * 3,
+        )
+    )
     table = next(t for t in grouped.tables(found) if t.id == "by-type-adaptive")
     labels = {c.label: c.key for c in table.columns}
     values = by_label(table)["x/one"]

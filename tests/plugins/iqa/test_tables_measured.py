@@ -11,6 +11,8 @@ from imharness_iqa.tables.measured import joined
 
 NONE = "harness/none"
 IMAGES = 12
+OTHERS = 10_000
+"""Images that nobody attacks, with scores from 5 to 15: who moves a score of 5 by 1% of the range passes 1% of them."""
 
 
 def told(found) -> tuple[dict, dict]:
@@ -20,8 +22,8 @@ def told(found) -> tuple[dict, dict]:
 
 
 def write(finished: Finished, defenses: dict[str, tuple[Callable, np.ndarray]], unmoved: str = "") -> None:
-    """Write what attacks did. `defenses`: D^D in % of a distortion, and the distortions that its adaptive attack came
-    to at three strengths; fixed attacks come to those of `none`, and do nothing to `unmoved`."""
+    """Write what attacks did. `defenses`: pairs turned in % of a distortion, and the distortions that its adaptive
+    attack came to at three strengths; fixed attacks come to those of `none`, and do nothing to `unmoved`."""
     given: dict[str, list] = {}
     for label, (moved, own) in defenses.items():
         for adaptive, losses in ((False, defenses[NONE][1]), (True, own)):
@@ -29,43 +31,77 @@ def write(finished: Finished, defenses: dict[str, tuple[Callable, np.ndarray]], 
                 continue
             for strength, loss in zip(("weak", "medium", "strong"), losses, strict=True):
                 rise = moved(loss) / 10 if adaptive or label != unmoved else 0.0
-                more = rows([5 + rise] * IMAGES, [5.0] * IMAGES, defense=[label] * IMAGES,
-                            strength=[strength] * IMAGES, adaptive=[adaptive] * IMAGES,
-                            changed_ssim=[1 - loss] * IMAGES)  # fmt: skip
+                more = rows(
+                    [5 + rise] * IMAGES,
+                    [5.0] * IMAGES,
+                    defense=[label] * IMAGES,
+                    strength=[strength] * IMAGES,
+                    adaptive=[adaptive] * IMAGES,
+                    changed_ssim=[1 - loss] * IMAGES,
+                    photograph=["p"] * IMAGES,
+                )
                 given = {name: [*given.get(name, []), *values] for name, values in more.items()}
     written(finished, given)
+    still = (5 + 10 * (np.arange(OTHERS) + 0.5) / OTHERS).tolist()
+    more = rows(still, still, name=[f"o{k}" for k in range(OTHERS)])
+    image = {
+        name: more[name]
+        for name in (
+            "dataset",
+            "metric",
+            "name",
+            "mos",
+            "lower",
+            "upper",
+            "sign",
+            "photograph",
+            "proxy",
+            "labelled",
+            "si",
+            "cf",
+        )
+    }
+    finished.add("clean", {**image, "score": still}, ("dataset", "metric"))
+    for label in defenses:
+        own = {name: image[name] for name in ("dataset", "metric", "name")}
+        shown = {**own, "defense": [label] * OTHERS, "score": still, "trained": [False] * OTHERS}
+        finished.add("defended", shown, ("dataset", "metric", "defense"))
 
 
-def test_a_d_that_is_a_known_function_of_ssim_comes_out_as_its_curve_and_area(finished: Finished) -> None:
-    """D^D = 40 (1 - SSIM): over SSIM from .75 to 1 its mean is 5; behind the other defense half of that."""
+def test_what_is_a_known_function_of_ssim_comes_out_as_its_curve_and_area(finished: Finished) -> None:
+    """Pairs turned, %, are 40 (1 - SSIM): over SSIM from .75 to 1 that is 5 in the mean, and behind the other half."""
     reached = np.array([0.05, 0.15, 0.25])
     write(finished, {NONE: (lambda loss: 40 * loss, reached), "x/half": (lambda loss: 20 * loss, reached)})
     found = report(finished.query(), 0.05)
     values, lines = told(found)
     (attack,) = next(chart.series for chart in found.charts if chart.id == "curves-attacks")
-    np.testing.assert_allclose(attack.y, 40 * (1 - np.array(attack.x)), atol=1e-5)
-    assert values[NONE]["area"].value == pytest.approx(5, abs=1e-5)
-    assert values["x/half"]["area"].value == values["x/half"]["unaware"].value == pytest.approx(2.5, abs=1e-5)
-    assert [values["x/half"][key].value for key in ("at95", "at90", "at80")] == pytest.approx([1, 2, 4], abs=1e-5)
+    np.testing.assert_allclose(attack.y, 40 * (1 - np.array(attack.x)), atol=0.01)
+    assert values[NONE]["area"].value == pytest.approx(5, abs=0.01)
+    assert values["x/half"]["area"].value == values["x/half"]["unaware"].value == pytest.approx(2.5, abs=0.01)
+    assert [values["x/half"][key].value for key in ("at95", "at90", "at80")] == pytest.approx([1, 2, 4], abs=0.01)
     assert (lines["x/half"].x[0], lines["x/half"].x[-1]) == (pytest.approx(0.75), 1)
-    np.testing.assert_allclose(lines["x/half"].y, 20 * (1 - np.array(lines["x/half"].x)), atol=1e-5)
+    np.testing.assert_allclose(lines["x/half"].y, 20 * (1 - np.array(lines["x/half"].x)), atol=0.01)
 
 
 def test_a_defense_that_only_makes_attacks_change_less_is_not_the_better_one(finished: Finished) -> None:
     """By the names of strengths x/shy ends at 12% and x/firm at 25%; at equal distortion x/shy moves more."""
     reached = np.array([0.1, 0.2, 0.25])
-    write(finished, {
-        NONE: (lambda loss: 300 * loss, reached),
-        "x/shy": (lambda loss: 200 * loss, np.array([0.02, 0.04, 0.06])),
-        "x/firm": (lambda loss: 100 * loss, reached),
-    }, unmoved="x/shy")  # fmt: skip
+    write(
+        finished,
+        {
+            NONE: (lambda loss: 300 * loss, reached),
+            "x/shy": (lambda loss: 200 * loss, np.array([0.02, 0.04, 0.06])),
+            "x/firm": (lambda loss: 100 * loss, reached),
+        },
+        unmoved="x/shy",
+    )
     found = report(finished.query(), 0.05)
     nominal = {row.label: row.values["worst"].value for row in found.tables[0].rows}
-    assert (nominal["x/shy"], nominal["x/firm"]) == pytest.approx((12, 25), abs=1e-4)
+    assert (nominal["x/shy"], nominal["x/firm"]) == pytest.approx((12, 25), abs=0.01)
     values, _ = told(found)
     assert list(values) == ["x/firm", "x/shy", NONE]
-    assert values["x/shy"]["at95"].value == pytest.approx(10, abs=1e-4)
-    assert values["x/firm"]["at95"].value == pytest.approx(5, abs=1e-4)
+    assert values["x/shy"]["at95"].value == pytest.approx(10, abs=0.01)
+    assert values["x/firm"]["at95"].value == pytest.approx(5, abs=0.01)
 
 
 def test_beyond_the_largest_distortion_what_was_reached_counts_and_nothing_where_nothing_was_tried() -> None:
@@ -78,12 +114,17 @@ def test_beyond_the_largest_distortion_what_was_reached_counts_and_nothing_where
 
 
 def test_the_range_is_that_which_all_complete_entries_were_attacked_over(finished: Finished) -> None:
-    write(finished, {NONE: (lambda loss: 40 * loss, np.array([0.02, 0.05, 0.1])),
-                     "x/half": (lambda loss: 20 * loss, np.array([0.05, 0.15, 0.25]))})  # fmt: skip
+    write(
+        finished,
+        {
+            NONE: (lambda loss: 40 * loss, np.array([0.02, 0.05, 0.1])),
+            "x/half": (lambda loss: 20 * loss, np.array([0.05, 0.15, 0.25])),
+        },
+    )
     values, lines = told(report(finished.query(), 0.05))
     assert lines[NONE].x[0] == pytest.approx(0.9)
-    assert values[NONE]["area"].value == pytest.approx(2, abs=1e-5)
-    assert values["x/half"]["area"].value == pytest.approx(1, abs=1e-5)
+    assert values[NONE]["area"].value == pytest.approx(2, abs=0.01)
+    assert values["x/half"]["area"].value == pytest.approx(1, abs=0.01)
     assert "at80" not in values[NONE]
 
 
@@ -91,5 +132,5 @@ def test_attacks_that_change_little_still_have_an_area(finished: Finished) -> No
     little = np.array([0.01, 0.02, 0.03])
     write(finished, {NONE: (lambda loss: 40 * loss, little), "x/half": (lambda loss: 20 * loss, little)})
     values, _ = told(report(finished.query(), 0.05))
-    assert values["x/half"]["area"].value == pytest.approx(0.3, abs=1e-5)
+    assert values["x/half"]["area"].value == pytest.approx(0.3, abs=0.01)
     assert not [key for key in values[NONE] if key.startswith("at")]

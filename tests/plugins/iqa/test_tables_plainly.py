@@ -20,21 +20,30 @@ def stored() -> list[dict]:
     source = {(m, i): float(np.float32(rng.uniform(2, 8))) for m in METRICS for i in IMAGES}
     defended = {(m, d, i): source[m, i] + rng.integers(-4, 5) / 8 for m in METRICS for d in DEFENSES for i in IMAGES}
     found = []
-    for metric, attack, strength, defense in np.stack(
-        np.meshgrid(METRICS, ATTACKS, STRENGTHS, DEFENSES, indexing="ij"), axis=-1
-    ).reshape(-1, 4).tolist():  # fmt: skip
+    for metric, attack, strength, defense in (
+        np.stack(np.meshgrid(METRICS, ATTACKS, STRENGTHS, DEFENSES, indexing="ij"), axis=-1).reshape(-1, 4).tolist()
+    ):
         for adaptive in (False, True):
             if adaptive and (defense == BASELINE or (defense == "x/two" and metric == "m2")):
                 continue
             for i, name in enumerate(IMAGES):
                 score = defended[metric, defense, name] + float(np.float32(rng.normal(1, 1)))
-                found.append({
-                    "metric": metric, "method": attack, "strength": strength, "adaptive": adaptive, "defense": defense,
-                    "name": name, "photograph": f"p{i // 2}", "mos": float(i % 7),
-                    "score": np.nan if rng.random() < 0.03 and defense != BASELINE else score,
-                    "source": source[metric, name], "defended": defended[metric, defense, name],
-                    "ssim": float(np.float32(rng.random())),
-                })  # fmt: skip
+                found.append(
+                    {
+                        "metric": metric,
+                        "method": attack,
+                        "strength": strength,
+                        "adaptive": adaptive,
+                        "defense": defense,
+                        "name": name,
+                        "photograph": f"p{i // 2}",
+                        "mos": float(i % 7),
+                        "score": np.nan if rng.random() < 0.03 and defense != BASELINE else score,
+                        "source": source[metric, name],
+                        "defended": defended[metric, defense, name],
+                        "ssim": float(np.float32(rng.random())),
+                    }
+                )
     return found
 
 
@@ -53,7 +62,14 @@ def long() -> list[dict]:
             kinds.append("common")
         d, dd = (10 * abs(row[of] - row["score"]) for of in ("source", "defended"))
         gain = 10 * (row["score"] - row["defended"])
-        found += [{**row, "kind": kind, "d": d, "dd": dd, "gain": gain} for kind in kinds]
+        others = {
+            (r["name"], r["defended"])
+            for r in given
+            if r["metric"] == row["metric"] and r["defense"] == row["defense"] and r["photograph"] != row["photograph"]
+        }
+        changed = [np.sign(row["defended"] - other) != np.sign(row["score"] - other) for _, other in others]
+        turned = 100 * np.mean(changed) if np.isfinite(row["score"]) else np.nan
+        found += [{**row, "kind": kind, "d": d, "dd": dd, "gain": gain, "turned": turned} for kind in kinds]
     return found
 
 
@@ -89,8 +105,8 @@ def of(long: list[dict], **facets: str) -> list[dict]:
     return [row for row in long if all(row[name] == value for name, value in facets.items())]
 
 
-def worst(chosen: list[dict], measure: str = "dd") -> float:
-    """Return the mean over images of the mean over metrics of the largest D^D, or of another measure."""
+def worst(chosen: list[dict], measure: str = "turned") -> float:
+    """Return the mean over images of the mean over metrics of the most pairs turned, or of another measure."""
     largest = defaultdict(list)
     for row in chosen:
         largest[row["name"], row["metric"]].append(row[measure])
@@ -129,21 +145,21 @@ def test_the_worst_of_each_image_is_that_of_the_long_rows(long: list[dict], tabl
     tried = [row for row in long if row["kind"] != "common"]
     for defense in DEFENSES:
         own = of(tried, defense=defense)
-        assert tables["ranking"][defense]["worst"].value == pytest.approx(worst(own), abs=1e-9)
-        assert tables["cost"][defense]["worst"].value == pytest.approx(worst(own), abs=1e-9)
+        assert tables["ranking"][defense]["worst"].value == pytest.approx(worst(own), abs=1e-4)
+        assert tables["cost"][defense]["dd_worst"].value == pytest.approx(worst(own, "dd"), abs=1e-9)
         assert tables["cost"][defense]["gain"].value == pytest.approx(worst(own, "gain"), abs=1e-9)
         assert tables["cost"][defense]["dd"].value == pytest.approx(mean(own, "dd"), abs=1e-9)
         columns = sorted(ATTACKS, key=lambda attack: -worst_over(of(tried, method=attack)))
         for i, attack in enumerate(columns):
             shown = tables["breaks"][defense][f"c{i}"].value
-            assert shown == pytest.approx(worst(of(own, method=attack)), abs=1e-9)
+            assert shown == pytest.approx(worst(of(own, method=attack)), abs=1e-4)
 
 
 def worst_over(chosen: list[dict]) -> float:
-    """Return the mean over images of the mean over metrics and defenses of the largest D^D."""
+    """Return the mean over images of the mean over metrics and defenses of the most pairs turned."""
     largest = defaultdict(list)
     for row in chosen:
-        largest[row["name"], row["metric"], row["defense"]].append(row["dd"])
+        largest[row["name"], row["metric"], row["defense"]].append(row["turned"])
     by_image = defaultdict(list)
     for (name, *_), own in largest.items():
         by_image[name].append(np.nanmax(own))

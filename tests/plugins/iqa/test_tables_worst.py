@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
-from tests.iqa_rows import Finished, rows, written
+from tests.iqa_rows import Finished, rows, turned, written
 
 from imharness.results.query import ResultQuery
 from imharness_iqa.folders import NO_LABELS
@@ -22,35 +22,55 @@ def attacked(scores: dict[tuple[str, str, str, bool], list[float]], clean: dict[
     n = len(next(iter(scores.values())))
     lines = [(*key, i, number) for key, own in scores.items() for i, number in enumerate(own)]
     given = {
-        "defense": [line[0] for line in lines], "method": [line[1] for line in lines],
-        "strength": [line[2] for line in lines], "adaptive": [line[3] for line in lines],
-        "name": [f"i{line[4]}" for line in lines], "mos": [float(line[4]) for line in lines],
+        "defense": [line[0] for line in lines],
+        "method": [line[1] for line in lines],
+        "strength": [line[2] for line in lines],
+        "adaptive": [line[3] for line in lines],
+        "name": [f"i{line[4]}" for line in lines],
+        "mos": [float(line[4]) for line in lines],
         "defended": [clean[line[0]][line[4]] for line in lines],
-    }  # fmt: skip
+    }
     assert n == len(clean[NONE])
     return rows([line[5] for line in lines], [clean[NONE][line[4]] for line in lines], **{**given, **more})
 
 
 def test_of_each_image_the_worst_attack_strength_and_attacker_counts(finished: Finished) -> None:
-    """Scores from 0 to 10, so that a change of 1 is 10% of the range."""
-    clean = {NONE: [1.0, 2.0], "x/one": [1.0, 3.0]}
+    """Scores from 0 to 10, so that a change of 1 is 10% of the range; of a second metric every image rises by 1."""
+    clean = {NONE: [1.0, 2.0, 3.0, 5.0], "x/one": [1.0, 3.0, 4.0, 8.0]}
     scores = {
-        (NONE, "a", "weak", False): [2.0, 4.0], (NONE, "a", "strong", False): [3.0, 3.0],
-        ("x/one", "a", "weak", False): [1.5, 3.0], ("x/one", "a", "strong", False): [1.0, 4.0],
-        ("x/one", "a", "weak", True): [2.0, 3.5], ("x/one", "a", "strong", True): [0.0, 3.0],
-    }  # fmt: skip
+        (NONE, "a", "weak", False): [2.5, 4.0, 3.0, 5.0],
+        (NONE, "a", "strong", False): [4.0, 3.5, 3.0, 1.5],
+        ("x/one", "a", "weak", False): [1.5, 3.0, 4.5, 8.5],
+        ("x/one", "a", "strong", False): [1.0, 4.0, 4.0, 9.0],
+        ("x/one", "a", "weak", True): [3.5, 3.5, 8.5, 8.0],
+        ("x/one", "a", "strong", True): [0.0, 3.0, 2.0, 3.5],
+    }
     given = attacked(scores, clean)
     other = {**given, "metric": ["other"] * len(given["name"]), "score": [s + 1 for s in given["defended"]]}
     written(finished, {name: given[name] + other[name] for name in given})
     found = report(finished.query(), 0.05)
     assert [table.id for table in found.tables][:2] == ["ranking", "cost"]
     values, beside = by_label(found.tables[0]), by_label(found.tables[1])
-    assert values[NONE]["worst"].value == pytest.approx((np.mean([20, 20]) + 10) / 2)
-    assert values["x/one"]["worst"].value == pytest.approx((np.mean([10, 10]) + 10) / 2)
-    assert values["x/one"]["unaware"].value == pytest.approx((np.mean([5, 0, 0, 10]) + 10) / 2)
-    assert values["x/one"]["aware"].value == pytest.approx((np.mean([10, 5, 10, 0]) + 10) / 2)
-    assert beside["x/one"]["dd"].value == pytest.approx((np.mean([5, 0, 0, 10, 10, 5, 10, 0]) + 10) / 2)
-    assert beside["x/one"]["d"].value == pytest.approx((np.mean([10, 20]) + np.mean([10, 20])) / 2)
+    ways = {key: turned(clean[key[0]], own) for key, own in scores.items()}
+    raised = {label: np.array(turned(own, [s + 1 for s in own])) for label, own in clean.items()}
+    assert ways["x/one", "a", "weak", True] == pytest.approx([100 / 3, 0, 100 / 3, 0])
+    assert raised[NONE].tolist() == pytest.approx([100 / 3, 100 / 3, 0, 0]), "what becomes equal has changed its order"
+    for label in clean:
+        worst_of_each = np.max([own for key, own in ways.items() if key[0] == label], axis=0)
+        assert values[label]["worst"].value == pytest.approx(np.mean([worst_of_each, raised[label]]))
+        lowest = np.max(
+            [np.abs(np.subtract(own, clean[label])) for key, own in scores.items() if key[0] == label], axis=0
+        )
+        assert beside[label]["dd_worst"].value == pytest.approx(10 * np.mean([lowest, np.ones(4)]))
+        spread = np.subtract(*np.quantile(clean[label], (0.75, 0.25)))
+        assert beside[label]["shift"].value == pytest.approx(np.mean([lowest, np.ones(4)]) / spread)
+    unaware, aware = (
+        np.mean([own for key, own in ways.items() if key[0] == "x/one" and key[3] == knows], axis=0)
+        for knows in (False, True)
+    )
+    both = [raised["x/one"]] * 2
+    assert values["x/one"]["unaware"].value == pytest.approx(np.mean([unaware, unaware, *both]))
+    assert values["x/one"]["aware"].value == pytest.approx(np.mean([aware, aware, *both]))
     assert values["x/one"]["coverage"].value == 100
     assert found.rankings[0].over == ("attack", "attacker", "strength", "type")
     assert found.rankings[0].places["x/one"].broken_by == {"a": 1.0}
@@ -65,17 +85,17 @@ def test_d_counts_movement_in_either_direction_and_gain_only_what_the_attack_ask
     scores = {
         (NONE, "a", "weak", False): [5.0 + sign, 5.0 + 2 * sign],
         ("x/one", "a", "weak", False): [5.0 - 4 * sign, 6.0 + 3 * sign],
-        ("x/one", "b", "weak", False): [5.0 + sign, 6.0 - sign], (NONE, "b", "weak", False): [5.0, 5.0],
-    }  # fmt: skip
+        ("x/one", "b", "weak", False): [5.0 + sign, 6.0 - sign],
+        (NONE, "b", "weak", False): [5.0, 5.0],
+    }
     given = attacked(scores, clean)
     study = written(finished, {**given, "sign": [sign] * len(given["name"])})
     query = finished.query()
     (table,) = cost.tables(query, worst.Worst(study, worst.rules(query, study, 0.05)))
     found = by_label(table)
-    ranking = by_label(report(query, 0.05).tables[0])
-    assert ranking["x/one"]["worst"].value == pytest.approx((40 + 30) / 2)
+    assert found["x/one"]["dd_worst"].value == pytest.approx((40 + 30) / 2)
     assert found["x/one"]["gain"].value == pytest.approx((10 + 30) / 2)
-    assert found[NONE]["gain"].value == ranking[NONE]["worst"].value == pytest.approx((10 + 20) / 2)
+    assert found[NONE]["gain"].value == found[NONE]["dd_worst"].value == pytest.approx((10 + 20) / 2)
 
 
 def test_an_attack_that_only_moves_scores_to_worse_quality_gains_less_than_nothing(finished: Finished) -> None:
@@ -92,7 +112,7 @@ def test_a_subset_for_slow_attacks_is_the_same_data_set(finished: Finished) -> N
     own = worst.Worst(study, worst.rules(finished.query(), study, 0.05))
     assert own.part.by_image("dd")[0].tolist() == pytest.approx([30, 10, 10])
     assert own.part.blocks.conditions == ({"dataset": "k", "metric": "m"},)
-    np.testing.assert_allclose(own.rules.worst[:1], [[-30, -10, -10]])
+    np.testing.assert_allclose(own.rules.worst[:1], [[-100, -50, 0]])
 
 
 def test_what_the_worst_attack_leaves_is_correlated_with_the_labels(finished: Finished) -> None:
@@ -108,7 +128,7 @@ def test_what_the_worst_attack_leaves_is_correlated_with_the_labels(finished: Fi
     assert found["srocc"].low is not None
     low, high = np.vstack([clean, ways]).min(axis=0), np.vstack([clean, ways]).max(axis=0)
     pairs = [(i, j) for i in range(12) for j in range(12) if clean[i] > clean[j]]
-    assert found["turned"].value == pytest.approx(100 * np.mean([low[i] < high[j] for i, j in pairs]))
+    assert found["both"].value == pytest.approx(100 * np.mean([low[i] < high[j] for i, j in pairs]))
 
 
 @pytest.mark.parametrize("decimals", [0, 1, 6])
@@ -139,7 +159,7 @@ def test_the_interval_of_the_turned_pairs_covers_the_truth_as_often_as_it_says(f
     study = written(finished, attacked(scores, {entry: own.tolist() for entry, own in clean.items()}))
     query = finished.query()
     (table,) = cost.tables(query, worst.Worst(study, worst.rules(query, study, 0.05)))
-    found = [values["turned"] for values in by_label(table).values()]
+    found = [values["both"] for values in by_label(table).values()]
     assert len(found) == 60
     assert np.mean([value.low <= 19 <= value.high for value in found]) >= 0.95 - 2 * (0.95 * 0.05 / 60) ** 0.5
 
@@ -148,10 +168,17 @@ def test_what_a_defense_leaves_of_clean_images_is_shown(finished: Finished) -> N
     clean = {NONE: [1.0, 2.0], "x/one": [1.0, 2.0], "x/hard": [1.0, 2.0]}
     scores = {(label, "a", "weak", False): [2.0, 3.0] for label in clean}
     study = written(finished, attacked(scores, clean), trained=frozenset({"x/hard"}), times={"x/one": 2.5})
-    shown = {"dataset": ["d"] * 4, "defense": [NONE] * 2 + ["x/one"] * 2, "name": ["i0", "i1"] * 2,
-             "entry": [NONE] * 2 + ["x/one"] * 2, "group": ["none"] * 2 + ["other"] * 2,
-             "psnr": [160.0, 160.0, 160.0, 20.0], "ssim": [1.0, 1.0, 1.0, 0.5],
-             "psnr_undone": [160.0, 160.0, 160.0, 40.0], "ssim_undone": [1.0, 1.0, 1.0, 0.9]}  # fmt: skip
+    shown = {
+        "dataset": ["d"] * 4,
+        "defense": [NONE] * 2 + ["x/one"] * 2,
+        "name": ["i0", "i1"] * 2,
+        "entry": [NONE] * 2 + ["x/one"] * 2,
+        "group": ["none"] * 2 + ["other"] * 2,
+        "psnr": [160.0, 160.0, 160.0, 20.0],
+        "ssim": [1.0, 1.0, 1.0, 0.5],
+        "psnr_undone": [160.0, 160.0, 160.0, 40.0],
+        "ssim_undone": [1.0, 1.0, 1.0, 0.9],
+    }
     finished.records = [record for record in finished.records if record.spec.step != "purify"]
     finished.add("purify", shown, ("dataset", "defense"), {"ms": 2.5})
     (table,) = cost.tables(finished.query(), worst.Worst(study, worst.rules(finished.query(), study, 0.05)))
@@ -166,9 +193,10 @@ def test_what_a_defense_leaves_of_clean_images_is_shown(finished: Finished) -> N
 
 def test_a_training_defense_is_ranked_with_the_purifications_on_what_it_has(finished: Finished) -> None:
     """It exists for one of two metrics: it has the smallest number of all, half of the conditions, and wins nothing."""
-    clean = {NONE: [1.0, 2.0], "x/one": [1.0, 2.0], "x/hard": [1.0, 2.0], "x/two": [1.0, 2.0]}
-    rises = {NONE: 4.0, "x/one": 2.0, "x/hard": 1.0, "x/two": 3.0}
-    scores = {(label, "a", "weak", False): [1.0 + rise, 2.0 + rise] for label, rise in rises.items()}
+    untouched = [k / 2 for k in range(9)]
+    rises = {NONE: 2.2, "x/one": 1.2, "x/hard": 0.7, "x/two": 1.7}
+    clean = dict.fromkeys(rises, untouched)
+    scores = {(label, "a", "weak", False): [s + rise for s in untouched] for label, rise in rises.items()}
     given = attacked(scores, clean)
     kept = [i for i, label in enumerate(given["defense"]) if label != "x/hard"]
     other = {name: [own[i] for i in kept] for name, own in {**given, "metric": ["n"] * len(given["name"])}.items()}
@@ -176,7 +204,8 @@ def test_a_training_defense_is_ranked_with_the_purifications_on_what_it_has(fini
     found = worst.ranking(study, worst.rules(finished.query(), study, 0.05), {})
     values, places = by_label(found.tables[0]), found.rankings[0].places
     assert values["x/hard"]["coverage"].value == 50
-    assert (values["x/hard"]["worst"].value, values["x/hard"]["rank"].value) == (pytest.approx(10), None)
+    assert values["x/hard"]["worst"].value == pytest.approx(100 * 8 / 9 / 8), "the next one, of all but the last image"
+    assert values["x/hard"]["rank"].value is None
     assert not places["x/hard"].complete
     assert found.rankings[0].winner != "x/hard"
     assert found.comparisons[0].families["x/hard"] == "training"
@@ -188,19 +217,23 @@ def test_a_training_defense_is_ranked_with_the_purifications_on_what_it_has(fini
 )
 def test_proxies_are_named_in_the_headline(finished: Finished, proxy: str, said: str) -> None:
     clean = {NONE: [1.0, 2.0, 3.0]}
-    given = attacked({(NONE, "a", "weak", False): [2.0, 3.0, 4.0]}, clean, proxy=[proxy] * 3,
-                     labelled=["a small network"] * 3)  # fmt: skip
+    given = attacked(
+        {(NONE, "a", "weak", False): [2.0, 3.0, 4.0]}, clean, proxy=[proxy] * 3, labelled=["a small network"] * 3
+    )
     written(finished, given)
     claim = report(finished.query(), 0.05).rankings[0].claim
     assert claim.endswith(f"Proxies: {said}; 1 metric: a small network.")
 
 
 def test_heat_maps_stand_in_the_order_of_ranks_and_show_the_worst_strength(finished: Finished) -> None:
-    clean = {NONE: [1.0, 2.0], "x/one": [1.0, 2.0], "x/two": [1.0, 2.0]}
-    rises = {NONE: (4.0, 2.0), "x/one": (3.0, 1.0), "x/two": (0.0, 2.0)}
-    scores = {(label, attack, strength, False): [1 + rise * factor, 2 + rise * factor]
-              for label, own in rises.items() for attack, rise in zip(("b", "a"), own, strict=True)
-              for strength, factor in (("weak", 0.5), ("strong", 1.0))}  # fmt: skip
+    clean = {label: [k / 2 for k in range(9)] for label in (NONE, "x/one", "x/two")}
+    rises = {NONE: (2.2, 1.2), "x/one": (1.7, 0.7), "x/two": (0.0, 1.2)}
+    scores = {
+        (label, attack, strength, False): [s + rise * factor for s in clean[label]]
+        for label, own in rises.items()
+        for attack, rise in zip(("b", "a"), own, strict=True)
+        for strength, factor in (("weak", 0.5), ("strong", 1.0))
+    }
     written(finished, attacked(scores, clean))
     tables = {table.id: table for table in report(finished.query(), 0.05).tables}
     found, metrics = tables["breaks"], tables["attacks"]
@@ -208,22 +241,39 @@ def test_heat_maps_stand_in_the_order_of_ranks_and_show_the_worst_strength(finis
         [row.label for row in found.rows] == [row.label for row in tables["ranking"].rows] == ["x/two", "x/one", NONE]
     )
     assert [column.label for column in found.columns] == ["b", "a"], "the strongest attack first, by its mean"
-    assert [[v.value for v in row.values.values()] for row in found.rows] == [[0, 20], [30, 10], [40, 20]]
-    assert found.shading == 40
+    shown = {
+        label: [np.mean(turned(clean[label], scores[label, attack, "strong", False])) for attack in "ba"]
+        for label in clean
+    }
+    assert [[v.value for v in row.values.values()] for row in found.rows] == [
+        pytest.approx(shown[label]) for label in ("x/two", "x/one", NONE)
+    ]
+    assert found.shading == pytest.approx(shown[NONE][0])
     assert [row.label for row in metrics.rows] == ["b", "a"]
-    assert [row.values["c0"].value for row in metrics.rows] == [40, 20]
+    assert [row.values["c0"].value for row in metrics.rows] == pytest.approx(shown[NONE])
 
 
 def test_an_entry_whose_audit_fails_and_a_control_are_not_crowned(finished: Finished) -> None:
     """x/false has the smallest number, and queries alone do better than its gradients."""
     names = [f"i{k}" for k in range(12)]
     clean = {label: [1.0 + k / 10 for k in range(12)] for label in (NONE, "x/false", "x/noise", "x/true")}
-    rises, rng = {NONE: 4.0, "x/true": 2.0, "x/false": 1.0, "x/noise": 3.0}, np.random.default_rng(0)
-    scores = {(label, "a", "weak", adaptive): [s + rises[label] + rng.normal(0, 0.1) for s in own]
-              for label, own in clean.items() for adaptive in {False, label != NONE}}  # fmt: skip
+    rises, rng = {NONE: 0.85, "x/true": 0.35, "x/false": 0.15, "x/noise": 0.65}, np.random.default_rng(0)
+    scores = {
+        (label, "a", "weak", adaptive): [s + rises[label] + rng.normal(0, 0.05) for s in own]
+        for label, own in clean.items()
+        for adaptive in {False, label != NONE}
+    }
     study = written(finished, attacked(scores, clean))
-    audited = {"dataset": ["d"] * 12, "metric": ["m"] * 12, "defense": ["x/false"] * 12, "name": names,
-               "photograph": names, "check": ["black box"] * 12, "floor": [0.5] * 12, "gain": [0.1] * 12}  # fmt: skip
+    audited = {
+        "dataset": ["d"] * 12,
+        "metric": ["m"] * 12,
+        "defense": ["x/false"] * 12,
+        "name": names,
+        "photograph": names,
+        "check": ["black box"] * 12,
+        "floor": [0.5] * 12,
+        "gain": [0.1] * 12,
+    }
     finished.add("audit", audited, ("dataset", "metric", "defense"))
     told = [{"label": NONE, "control": "no defense"}, {"label": "x/noise", "control": "random noise"}]
     query = ResultQuery(finished.store, finished.records, told)
@@ -237,9 +287,17 @@ def test_an_entry_whose_audit_fails_and_a_control_are_not_crowned(finished: Fini
 
 def test_rows_say_how_the_gradient_of_a_defense_was_had(finished: Finished) -> None:
     n = 4
-    told = {"defense": ["x/a", "x/b", "x/c", "x/c"], "gradient": ["own", "identity", "harness/diffjpeg", "none"],
-            "method": ["a", "a", "a", "q"], "adaptive": [True] * n, "dataset": ["d"] * n, "metric": ["m"] * n,
-            "name": ["i"] * n, "score": [1.0] * n, "strength": ["weak"] * n}  # fmt: skip
+    told = {
+        "defense": ["x/a", "x/b", "x/c", "x/c"],
+        "gradient": ["own", "identity", "harness/diffjpeg", "none"],
+        "method": ["a", "a", "a", "q"],
+        "adaptive": [True] * n,
+        "dataset": ["d"] * n,
+        "metric": ["m"] * n,
+        "name": ["i"] * n,
+        "score": [1.0] * n,
+        "strength": ["weak"] * n,
+    }
     finished.add("evaluate", told, ("dataset", "metric", "defense"))
     finished.add("attack", {**told, "samples": [10, 1, 1, 1]}, ("dataset", "metric", "defense"))
     assert worst.gradients(finished.query()) == {

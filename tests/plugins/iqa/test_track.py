@@ -69,7 +69,7 @@ def test_every_purification_of_the_embedded_profile_meets_the_same_attacks_that_
             settings = spec.components["metric"].label, str(spec.options["method"])
             met.setdefault(spec.components["defense"].label, set()).add(settings)
     purified = {t.spec.components["defense"].label for t in tasks if t.spec.step == "purify"} - {"harness/none"}
-    assert set(met) == purified
+    assert set(met) == purified | {"harness/squeeze", "harness/crush"}
     assert len(purified) >= 20
     assert all(own == met["harness/flip"] for own in met.values())
     audited = {t.spec.components["defense"].label for t in tasks if t.spec.step == "audit"}
@@ -80,8 +80,11 @@ def test_a_gradient_averages_draws_of_a_random_defense_and_a_query_is_one_draw()
     only = {"attack": ["ifgsm", "square"], "metric": ["embedded-cnn"], "defense": ["none", "flip", "random-noise"]}
     tasks = plan_track("harness/iqa", load_profile("embedded"), installed(), only=only).tasks.values()
     specs = [t.spec for t in tasks if t.spec.step == "attack" and "defense" in t.spec.components]
-    drawn = {(s.components["attack"].id, s.components["defense"].id): s.options["samples"] for s in specs
-             if "tuned" not in s.components}  # fmt: skip
+    drawn = {
+        (s.components["attack"].id, s.components["defense"].id): s.options["samples"]
+        for s in specs
+        if "tuned" not in s.components
+    }
     assert drawn.pop(("harness/ifgsm", "harness/random-noise")) == 2
     assert set(drawn.values()) == {1}
     assert ("harness/square", "harness/random-noise") in drawn
@@ -114,8 +117,11 @@ def test_adaptive_attacks_of_the_paper_profile_are_the_eight_that_read_gradients
     graph = plan_track("harness/iqa", load_profile("paper"), installed(), only=only, whole=True)
     aware = [t.spec for t in graph.tasks.values() if t.spec.step == "attack" and t.spec.options["adaptive"]]
     assert len({spec.options["method"] for spec in aware}) == 8
-    kinds = {ref.info.access for ref in graph.components.values() if isinstance(ref, BaseAttack)
-             and ref.info.id in {spec.components["attack"].id for spec in aware}}  # fmt: skip
+    kinds = {
+        ref.info.access
+        for ref in graph.components.values()
+        if isinstance(ref, BaseAttack) and ref.info.id in {spec.components["attack"].id for spec in aware}
+    }
     assert kinds == {"white_box"}
     through = {spec.components["defense"].label for spec in aware}
     assert {label for label in through if "diffpure" in label} == {"harness/diffpure"}
@@ -126,15 +132,27 @@ def test_adaptive_attacks_of_the_paper_profile_are_the_eight_that_read_gradients
 @pytest.mark.parametrize(
     ("track", "option", "by_id", "by_label"),
     [
-        ("reconstruction", "targets", {"harness/thumbnails": ["harness/untrained"]},
-         {"harness/thumbnails[size=20]": ["harness/untrained"]}),
-        ("reconstruction", "gradients_only", ["harness/invgrad"],
-         ["harness/invgrad[steps=400]", "harness/invgrad[steps=400,surviving=False]"]),
+        (
+            "reconstruction",
+            "targets",
+            {"harness/thumbnails": ["harness/untrained"]},
+            {"harness/thumbnails[size=20]": ["harness/untrained"]},
+        ),
+        (
+            "reconstruction",
+            "gradients_only",
+            ["harness/invgrad"],
+            ["harness/invgrad[steps=400]", "harness/invgrad[steps=400,surviving=False]"],
+        ),
         ("membership", "settings", {"harness/digits": {"part": 30}}, {"harness/digits": {"part": 30}}),
-        ("membership", "settings", {"harness/digits": {"defenses": {"harness/l2": {"weight": 0.5}}}},
-         {"harness/digits": {"defenses": {"harness/l2": {"weight": 0.5}}}}),
+        (
+            "membership",
+            "settings",
+            {"harness/digits": {"defenses": {"harness/l2": {"weight": 0.5}}}},
+            {"harness/digits": {"defenses": {"harness/l2": {"weight": 0.5}}}},
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_option_takes_an_id_and_a_label(track: str, option: str, by_id: Any, by_label: Any) -> None:
     profile, name = load_profile("embedded"), f"harness/{track}"
     part, found = profile.tracks[name], list[set[str]]()

@@ -45,8 +45,9 @@ def test_apgd_halves_its_step_where_a_fixed_one_oscillates_and_every_image_for_i
 
     found = auto_pgd(loss, grey(2), 0.1, 60)
     assert (found - peaks).abs().max() < 2e-3
-    alone = torch.cat([auto_pgd(lambda x, i=i: -(x - peaks[i]).square().sum(dim=(1, 2, 3)), grey(1), 0.1, 60)
-                       for i in range(2)])  # fmt: skip
+    alone = torch.cat(
+        [auto_pgd(lambda x, i=i: -(x - peaks[i]).square().sum(dim=(1, 2, 3)), grey(1), 0.1, 60) for i in range(2)]
+    )
     assert torch.equal(found, alone)
 
 

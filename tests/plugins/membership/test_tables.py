@@ -44,9 +44,15 @@ class World:
             for role, label in {"dataset": "x/rows", "model": "x/model", **roles}.items()
         }
         spec = TaskSpec(
-            track="harness/membership", step=step, version="1", components=refs, options=options, limit=None, seed=0,
+            track="harness/membership",
+            step=step,
+            version="1",
+            components=refs,
+            options=options,
+            limit=None,
+            seed=0,
             needs={},
-        )  # fmt: skip
+        )
         key = hashlib.sha256(f"{step}{roles}{options}".encode()).hexdigest()
         bare = TaskRecord(
             key=key, spec=spec, status="done", started="", seconds=0.0, device="", versions={}, facts=facts or {}
@@ -54,9 +60,16 @@ class World:
         self.records.append(self.store.commit(bare, rows, {}))
 
     def guess(
-        self, defense: str, evaluator: str, score: Sequence[float], *, adaptive: bool = True, split: int = 0,
-        matched: str = "", right: Sequence[bool] = (True, True, True, True),
-    ) -> None:  # fmt: skip
+        self,
+        defense: str,
+        evaluator: str,
+        score: Sequence[float],
+        *,
+        adaptive: bool = True,
+        split: int = 0,
+        matched: str = "",
+        right: Sequence[bool] = (True, True, True, True),
+    ) -> None:
         roles = {"defense": defense, **({"matched": matched} if matched else {}), "evaluator": evaluator}
         rows = {"row": ROW, "member": MEMBER, "label": LABEL, "right": np.tile(right, TIMES)}
         self.put("evaluate", roles, {"adaptive": adaptive, "split": split}, {**rows, "score": np.tile(score, TIMES)})
@@ -186,9 +199,12 @@ def test_risk_scores_by_threshold_and_by_class(world: World) -> None:
 
 def test_risk_follows_the_generalisation_error_of_classes(world: World) -> None:
     rows = {
-        "row": np.arange(6), "member": np.repeat([True, False], 3), "label": np.array([0, 1, 2] * 2),
-        "right": np.array([True, True, True, False, True, True]), "score": np.array([0.4, 0.1, 0.2, 0, 0, 0]),
-    }  # fmt: skip
+        "row": np.arange(6),
+        "member": np.repeat([True, False], 3),
+        "label": np.array([0, 1, 2] * 2),
+        "right": np.array([True, True, True, False, True, True]),
+        "score": np.array([0.4, 0.1, 0.2, 0, 0, 0]),
+    }
     roles = {"defense": PLAIN, "evaluator": "harness/privacy-risk"}
     world.put("evaluate", roles, {"adaptive": True, "split": 0}, rows)
     world.trained(PLAIN, 0.5)
@@ -197,9 +213,12 @@ def test_risk_follows_the_generalisation_error_of_classes(world: World) -> None:
 
 def test_no_class_with_both_kinds_of_row_is_said(world: World) -> None:
     rows = {
-        "row": np.arange(4), "member": np.repeat([True, False], 2), "label": np.arange(4), "right": np.ones(4, bool),
+        "row": np.arange(4),
+        "member": np.repeat([True, False], 2),
+        "label": np.arange(4),
+        "right": np.ones(4, bool),
         "score": np.array([0.4, 0.1, -0.2, 0]),
-    }  # fmt: skip
+    }
     roles = {"defense": PLAIN, "evaluator": "harness/privacy-risk"}
     world.put("evaluate", roles, {"adaptive": True, "split": 0}, rows)
     world.trained(PLAIN, 0.5)
@@ -245,9 +264,12 @@ def test_members_that_three_evaluators_see_alike_are_those_whose_removal_matters
     scores = {name: 0.8 * exposure + 0.6 * generator.normal(size=n) for name in names}
     for name, own in scores.items():
         rows = {
-            "row": np.arange(2 * n), "member": np.arange(2 * n) < n, "label": np.zeros(2 * n, int),
-            "right": np.ones(2 * n, bool), "score": norm.cdf(np.r_[own, generator.normal(size=n)]) - 0.5,
-        }  # fmt: skip
+            "row": np.arange(2 * n),
+            "member": np.arange(2 * n) < n,
+            "label": np.zeros(2 * n, int),
+            "right": np.ones(2 * n, bool),
+            "score": norm.cdf(np.r_[own, generator.normal(size=n)]) - 0.5,
+        }
         world.put("evaluate", {"defense": PLAIN, "evaluator": name}, {"adaptive": True, "split": 0}, rows)
     world.trained(PLAIN, 0.5)
     moved = exposure[:500] + generator.normal(size=500)
@@ -273,8 +295,9 @@ def test_defenses_are_compared_by_rows_whose_membership_is_guessed_right(world: 
         world.trained(defense, 0.5)
     _, fixed, adaptive = world.report().comparisons
     assert [[facets["attacker"] for facets in found.conditions] for found in (fixed, adaptive)] == [
-        ["fixed"], ["adaptive"],
-    ]  # fmt: skip
+        ["fixed"],
+        ["adaptive"],
+    ]
     assert (fixed.column, adaptive.column) == ("accuracy_plain", "accuracy_adaptive")
     order = np.argsort([f"x/rows {row}" for row in ROW])
     assert adaptive.units[0] == tuple(f"x/rows {row}" for row in ROW[order])

@@ -61,8 +61,11 @@ def test_every_split_trains_each_network_once() -> None:
     part = tomllib.loads(PROFILE)["tracks"]["harness/membership"]
     profile = Profile(name="small", description="", tracks={"harness/membership": TrackProfile(**part)})
     graph = plan_track("harness/membership", profile, installed())
-    trained = [(t.spec.components["defense"].label, t.spec.options["split"], t.spec.options["role"])
-               for t in graph.tasks.values() if t.spec.step == "train"]  # fmt: skip
+    trained = [
+        (t.spec.components["defense"].label, t.spec.options["split"], t.spec.options["role"])
+        for t in graph.tasks.values()
+        if t.spec.step == "train"
+    ]
     names = ("harness/plain-training", "harness/label-smoothing")
     assert sorted(trained) == sorted(itertools.product(names, (0, 1), ("target", "shadow")))
     assert graph.by_step()["references"] == 2 * 2

@@ -44,7 +44,7 @@ def test_commands_draw_from_a_store(tmp_path: Path) -> None:
     missing = CliRunner().invoke(cli, ["perceptual", "disagreements", "mse", "mae", *words[4:]])
     assert "no distances of harness/mae" in str(missing.exception)
     untested = CliRunner().invoke(cli, ["perceptual", "tests", "--store", str(store), "--out", str(picture)])
-    assert "met both tests" in str(untested.exception)
+    assert "with both tests" in str(untested.exception)
     save_file({"weights.0": torch.tensor([0.0, 1.0])}, tmp_path / "w.safetensors")
     words = ["perceptual", "weights", str(tmp_path / "w.safetensors"), "--out", str(tmp_path / "w.svg")]
     assert "50.0% zero" in CliRunner().invoke(cli, words).output

@@ -108,9 +108,14 @@ def on_ray(cluster: Any, folder: Path, log: Path, limit: float = WAIT_S) -> Exec
 
 
 def run_on_ray(
-    cluster: Any, graphs: Sequence[Graph], folder: Path, log: Path, watch: Callable[[int], None] = lambda done: None,
-    limit: float = WAIT_S, split: Callable[[str], int] = lambda key: 1,
-) -> tuple[RunResult, Rows]:  # fmt: skip
+    cluster: Any,
+    graphs: Sequence[Graph],
+    folder: Path,
+    log: Path,
+    watch: Callable[[int], None] = lambda done: None,
+    limit: float = WAIT_S,
+    split: Callable[[str], int] = lambda key: 1,
+) -> tuple[RunResult, Rows]:
     log.mkdir()
     Store(folder).prepare()
     start = lambda: Sharded(on_ray(cluster, folder, log, limit), split, Store(folder))  # noqa: E731
@@ -135,9 +140,11 @@ def test_every_track_gives_the_rows_of_a_local_run(cluster: Any, tmp_path: Path)
     path.write_text(OTHER_TRACKS)
     tiny, registry = load_profile(str(path)), installed()
     only = {
-        "attack": ["square[queries=20]"], "metric": ["embedded-cnn"], "defense": ["none", "acme/median-smoothing"],
+        "attack": ["square[queries=20]"],
+        "metric": ["embedded-cnn"],
+        "defense": ["none", "acme/median-smoothing"],
         "dataset": ["harness/severity-ladder[severities=[3],size=48]"],
-    }  # fmt: skip
+    }
     graphs = [plan_track("harness/iqa", load_profile("embedded"), registry, only=only, limit=3)]
     graphs += [plan_track(name, tiny, registry, limit=4) for name in tiny.tracks]
     shared = {key for graph in graphs for key, task in graph.tasks.items() if graph.track.step(task.spec.step).shared}

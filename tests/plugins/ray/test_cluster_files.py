@@ -37,8 +37,12 @@ def test_the_job_of_kuberay_is_whole() -> None:
     assert job["spec"].keys() == {"entrypoint", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished", "rayClusterSpec"}
     cluster = job["spec"]["rayClusterSpec"]
     assert cluster.keys() == {
-        "rayVersion", "enableInTreeAutoscaling", "autoscalerOptions", "headGroupSpec", "workerGroupSpecs",
-    }  # fmt: skip
+        "rayVersion",
+        "enableInTreeAutoscaling",
+        "autoscalerOptions",
+        "headGroupSpec",
+        "workerGroupSpecs",
+    }
     head, (workers,) = cluster["headGroupSpec"], cluster["workerGroupSpecs"]
     assert head.keys() == {"rayStartParams", "template"}
     assert head["rayStartParams"] == {"num-cpus": "0"}

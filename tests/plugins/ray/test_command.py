@@ -24,9 +24,11 @@ from imharness.running.sweep import execute
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
 
 ONLY = {
-    "attack": ["square[queries=60]"], "metric": ["embedded-cnn"], "defense": ["none", "flip", "acme/holding"],
+    "attack": ["square[queries=60]"],
+    "metric": ["embedded-cnn"],
+    "defense": ["none", "flip", "acme/holding"],
     "dataset": ["harness/severity-ladder[severities=[3],size=48]"],
-}  # fmt: skip
+}
 LIMIT = 3
 MARK = "HARNESS_TEST_RAY"
 
@@ -54,10 +56,15 @@ def started(folder: Path, packages: Path, mark: str, hold: int = 0) -> subproces
     words += ["--ray-address", "local", "--memory-per-worker", "0.4", "--workers", "2"]
     words += [word for kind, names in ONLY.items() for name in names for word in (f"--{kind}", name)]
     return subprocess.Popen(
-        [sys.executable, "-c", "from imharness.cli import main; main()", *words], cwd=folder, text=True,
-        env={**os.environ, **told}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        [sys.executable, "-c", "from imharness.cli import main; main()", *words],
+        cwd=folder,
+        text=True,
+        env={**os.environ, **told},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
         preexec_fn=heed,
-    )  # fmt: skip
+    )
 
 
 def done(folder: Path) -> int:

@@ -48,10 +48,14 @@ def test_who_follows_the_page_gets_the_rows_of_a_local_run(tmp_path: Path) -> No
     pytest.importorskip("moto.server")
     mark, path = uuid.uuid4().hex, f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     process = subprocess.Popen(
-        ["bash", "-euo", "pipefail", "-c", script()], cwd=tmp_path, env={**os.environ, "PATH": path, MARK: mark},
+        ["bash", "-euo", "pipefail", "-c", script()],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, MARK: mark},
         text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
     try:
         out, err = process.communicate(timeout=1800)
     except subprocess.TimeoutExpired:

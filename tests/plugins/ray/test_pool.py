@@ -183,9 +183,15 @@ def write(played: PlayedCluster, key: str, status: Literal["done", "failed"], st
     why = Failure(who="acme/naps", error="ValueError", message="it is odd", traceback="")
     began = (started or datetime.now(UTC)).isoformat(timespec="seconds")
     made = TaskRecord(
-        key=key, spec=naps(*[0.0] * 8).tasks[key].spec, status=status, started=began, seconds=0, device="",
-        failure=why if status == "failed" else None, versions={},
-    )  # fmt: skip
+        key=key,
+        spec=naps(*[0.0] * 8).tasks[key].spec,
+        status=status,
+        started=began,
+        seconds=0,
+        device="",
+        failure=why if status == "failed" else None,
+        versions={},
+    )
     played.store.commit(made, {}, {})
 
 

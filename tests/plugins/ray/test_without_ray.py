@@ -55,7 +55,7 @@ def test_machines_are_told_apart_by_versions_components_and_code(
     assert differences(here, dict(here)) == ""
     other = {name: value for name, value in here.items() if name != "defense harness/jpeg"} | {"torch": "1", "new": "2"}
     assert differences(here, other) == (
-        f"torch is 1 there and {here['torch']} here; defense harness/jpeg is missing there; new is there and not here"
+        f"torch is 1 there and {here['torch']} here; defense harness/jpeg is missing there; new is only there"
     )
     many = differences(here, {})
     assert many.count("is missing there") == 3

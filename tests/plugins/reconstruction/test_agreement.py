@@ -61,7 +61,7 @@ def test_tables_order_metrics_and_test_them() -> None:
 
 
 def test_what_shows_psnr_says_how_much_of_it_counts(tmp_path: Path) -> None:
-    s, said = study(), "PSNR counts as at most 58.9 dB, the noise of 8 bits: so do identical images."
+    s, said = study(), "PSNR counts as at most 58.9 dB, the noise of 8 bits, also for identical images."
     assert not any(said in table.caption for table in (agreement_table([s]), matrix_table(s), comparison_table(s)))
     s.scores["harness/psnr"] = s.scores["near"]
     assert all(said in table.caption for table in (agreement_table([s]), matrix_table(s), comparison_table(s)))

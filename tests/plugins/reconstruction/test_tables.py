@@ -29,11 +29,17 @@ class Results:
         roles = {"dataset": "x/d", **({"model": "x/m"} if "defense" in roles else {}), **roles}
         key = f"{len(self.records):064d}"
         spec = TaskSpec(
-            track="harness/reconstruction", step=step, version="1", options={}, limit=None, seed=0, needs={},
+            track="harness/reconstruction",
+            step=step,
+            version="1",
+            options={},
+            limit=None,
+            seed=0,
+            needs={},
             components={
                 r: ComponentRef(kind=r, id=label, version="1", label=label, parameters={}) for r, label in roles.items()
             },
-        )  # fmt: skip
+        )
         bare = TaskRecord(key=key, spec=spec, status="done", started="", seconds=0.0, device="", versions={})
         self.records.append(self.store.commit(bare, {k: np.asarray(v) for k, v in rows.items()}, {}))
         return key
@@ -123,8 +129,10 @@ def test_ranked_models_are_compared_on_the_images_on_which_the_attack_converged_
     judged(results, HIDDEN, score, score > 32)
     models = results.tables()["models"]
     assert list(means(models, PSNR).items()) == [
-        (f"x/m + {PRUNED}", 17), (f"x/m + {PLAIN}", 18), (f"x/m + {HIDDEN}", None),
-    ]  # fmt: skip
+        (f"x/m + {PRUNED}", 17),
+        (f"x/m + {PLAIN}", 18),
+        (f"x/m + {HIDDEN}", None),
+    ]
     assert [row.values[PSNR].n for row in models.rows[:2]] == [5, 5]
     assert list(means(models, "converged").values()) == [1, 0.5, 0.1]
 

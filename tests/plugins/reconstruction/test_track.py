@@ -18,9 +18,12 @@ TRACK = "harness/reconstruction"
 def test_both_states_of_a_model_and_batches_of_protected_images(tmp_path: Path) -> None:
     lenet = "harness/lenet[channels=16,activation=relu]"
     select = {
-        "dataset": ["thumbnails[size=16,per_photograph=1]"], "model": ["untrained", lenet], "metric": ["psnr"],
-        "attack": ["invgrad[steps=8]", "cafe[steps=2,batch=2]"], "defense": ["plain-gradient", "mixup"],
-    }  # fmt: skip
+        "dataset": ["thumbnails[size=16,per_photograph=1]"],
+        "model": ["untrained", lenet],
+        "metric": ["psnr"],
+        "attack": ["invgrad[steps=8]", "cafe[steps=2,batch=2]"],
+        "defense": ["plain-gradient", "mixup"],
+    }
     options = {"epochs": 1, "judge": lenet, "narrow": {"harness/cafe": ["harness/untrained"]}}
     profile = Profile(name="small", description="", tracks={TRACK: TrackProfile(select=select, options=options)})
     registry = installed()
@@ -39,8 +42,11 @@ def test_both_states_of_a_model_and_batches_of_protected_images(tmp_path: Path) 
     assert abs(fit["attainable"]).max() < 1e-5  # nothing was added to any of these gradients
     assert (fit["grey"] > 0).all()
     assert found("SELECT DISTINCT source FROM reconstruct ORDER BY 1")["source"].tolist() == [
-        "astronaut", "chelsea", "china", "rocket",
-    ]  # fmt: skip
+        "astronaut",
+        "chelsea",
+        "china",
+        "rocket",
+    ]
     tables = [table.title for table in report(found).tables if table.id.startswith("models")]
     assert len(tables) == 3
     assert tables[0].endswith("as initialised")
@@ -50,26 +56,32 @@ def test_both_states_of_a_model_and_batches_of_protected_images(tmp_path: Path) 
 def test_an_attack_is_narrowed_by_its_label_and_else_by_its_id() -> None:
     lenet = "harness/lenet[channels=16,activation=relu]"
     select = {
-        "dataset": ["thumbnails[size=16]"], "model": ["untrained", lenet], "metric": ["psnr"],
-        "attack": ["invgrad", "invgrad[surviving=false]"], "defense": ["plain-gradient"],
-    }  # fmt: skip
+        "dataset": ["thumbnails[size=16]"],
+        "model": ["untrained", lenet],
+        "metric": ["psnr"],
+        "attack": ["invgrad", "invgrad[surviving=false]"],
+        "defense": ["plain-gradient"],
+    }
     narrow = {"harness/invgrad": ["harness/untrained"], "harness/invgrad[surviving=False]": [lenet]}
     part = TrackProfile(select=select, options={"narrow": narrow, "judge": lenet})
     graph = plan_track(TRACK, Profile(name="small", description="", tracks={TRACK: part}), installed())
     cells = [task.spec.named() for task in graph.tasks.values() if task.spec.step == "reconstruct"]
     assert sorted((own["attack"].label, own["model"].label) for own in cells) == [
-        ("harness/invgrad", "harness/untrained"), ("harness/invgrad[surviving=False]", lenet),
-    ]  # fmt: skip
+        ("harness/invgrad", "harness/untrained"),
+        ("harness/invgrad[surviving=False]", lenet),
+    ]
     guessed = [task.spec.components["metric"].label for task in graph.tasks.values() if task.spec.step == "guess"]
     assert guessed == ["harness/psnr"]
 
 
 def test_an_attack_is_not_run_twice_where_nothing_was_pruned(tmp_path: Path) -> None:
     select = {
-        "dataset": ["thumbnails[size=16]"], "model": ["untrained"], "metric": ["psnr"],
+        "dataset": ["thumbnails[size=16]"],
+        "model": ["untrained"],
+        "metric": ["psnr"],
         "attack": ["invgrad[steps=8]", "invgrad[steps=8,surviving=false]"],
         "defense": ["plain-gradient", "gradient-pruning[share=0.9]"],
-    }  # fmt: skip
+    }
     options = {"epochs": 1, "judge": "harness/lenet[channels=16,activation=relu]"}
     profile = Profile(name="small", description="", tracks={TRACK: TrackProfile(select=select, options=options)})
     graph = plan_track(TRACK, profile, installed(), limit=2)
@@ -89,9 +101,12 @@ def test_an_attack_is_not_run_twice_where_nothing_was_pruned(tmp_path: Path) -> 
 
 def test_gradients_of_a_few_images_at_once_give_the_same(tmp_path: Path) -> None:
     select = {
-        "dataset": ["thumbnails[size=16,per_photograph=1]"], "model": ["untrained"], "metric": ["psnr"],
-        "attack": ["invgrad[steps=8]"], "defense": ["gaussian-gradient"],
-    }  # fmt: skip
+        "dataset": ["thumbnails[size=16,per_photograph=1]"],
+        "model": ["untrained"],
+        "metric": ["psnr"],
+        "attack": ["invgrad[steps=8]"],
+        "defense": ["gaussian-gradient"],
+    }
     found = []
     for at_once in (0, 3):
         options = {"epochs": 1, "judge": "harness/untrained", "at_once": at_once}
@@ -112,9 +127,12 @@ def test_gradients_of_a_few_images_at_once_give_the_same(tmp_path: Path) -> None
 def test_the_first_images_are_attacked_and_accuracy_is_of_all(tmp_path: Path) -> None:
     lenet = "harness/lenet[channels=16,activation=relu]"
     select = {
-        "dataset": ["thumbnails[size=16,per_photograph=1]"], "model": [lenet], "metric": ["psnr"],
-        "attack": ["invgrad[steps=8]"], "defense": ["plain-gradient"],
-    }  # fmt: skip
+        "dataset": ["thumbnails[size=16,per_photograph=1]"],
+        "model": [lenet],
+        "metric": ["psnr"],
+        "attack": ["invgrad[steps=8]"],
+        "defense": ["plain-gradient"],
+    }
     part = TrackProfile(select=select, options={"epochs": 1, "judge": lenet, "attacked": 2, "shown_images": 2})
     registry = installed()
     graph = plan_track(TRACK, Profile(name="small", description="", tracks={TRACK: part}), registry)

@@ -73,7 +73,7 @@ def test_what_is_missing_or_does_not_fit_is_one_line(tmp_path: Path, monkeypatch
     squeezenet(file)
     with pytest.raises(Unavailable, match="no file of weights is named"):
         DeepFeatures().require()
-    with pytest.raises(Unavailable, match="gone is no file"):
+    with pytest.raises(Unavailable, match="gone is not a file"):
         BackboneQuality(weights="gone").require()
     with pytest.raises(UsageError, match="write torchvision/NAME or timm/NAME"):
         DeepFeatures(backbone="resnet18", weights=str(file)).require()

@@ -9,9 +9,12 @@ class Enlarging(Attack):
     """Ask for a giant's score."""
 
     info = AttackInfo(
-        id="blind/asks-for-giants", version="1", access="black_box", norm="linf",
+        id="blind/asks-for-giants",
+        version="1",
+        access="black_box",
+        norm="linf",
         strengths={"weak": {}, "medium": {}, "strong": {}},
-    )  # fmt: skip
+    )
 
     def budget(self):
         return Budget(radius=0.1, queries=10)

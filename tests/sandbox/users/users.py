@@ -209,5 +209,15 @@ class Codebook(Purification):
 @hookimpl
 def components() -> list[Purification]:
     """Offer the defenses."""
-    return [StraightThrough(), RandomSize(), StochasticDepth(), Diffusion(), Wavelets(), Lazy(), Rounds(), Ties(),
-            Halves(), Codebook()]  # fmt: skip
+    return [
+        StraightThrough(),
+        RandomSize(),
+        StochasticDepth(),
+        Diffusion(),
+        Wavelets(),
+        Lazy(),
+        Rounds(),
+        Ties(),
+        Halves(),
+        Codebook(),
+    ]

@@ -23,8 +23,16 @@ RATIO = 200
 """The most unpacked bytes for each byte of an archive, if they are more than `FREE`."""
 MEMBERS = 2_000_000
 BLOCK = 1 << 20
-_FAILURES = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, ValueError, RuntimeError,
-             NotImplementedError)  # fmt: skip
+_FAILURES = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    EOFError,
+    OSError,
+    ValueError,
+    RuntimeError,
+    NotImplementedError,
+)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 

@@ -106,9 +106,11 @@ def one(backend: Backend, segments: Segments, sound: SoundRecord, key: str) -> b
 
 
 def lost(
-    backend: Backend, segments: Segments, cell: tuple[str, str, StoredFile | None, StoredFile | None],
+    backend: Backend,
+    segments: Segments,
+    cell: tuple[str, str, StoredFile | None, StoredFile | None],
     size: Callable[[str], int],
-) -> str:  # fmt: skip
+) -> str:
     """Return a line on the first file of a cell that is missing or truncated, or "".
 
     `cell` is (key, seal, rows, arrays). `size` gives the sizes of files from a listing, -1 if there is none; a size

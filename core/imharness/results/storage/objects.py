@@ -51,10 +51,13 @@ def connected(scheme: str, environment: Mapping[str, str]) -> pyarrow.fs.FileSys
     endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
     protocol, _, host = endpoint.rpartition("://")
     return pyarrow.fs.S3FileSystem(
-        endpoint_override=host.rstrip("/") or None, scheme=protocol or "https", allow_delayed_open=True,
-        connect_timeout=10, request_timeout=60,
+        endpoint_override=host.rstrip("/") or None,
+        scheme=protocol or "https",
+        allow_delayed_open=True,
+        connect_timeout=10,
+        request_timeout=60,
         retry_strategy=pyarrow.fs.AwsStandardS3RetryStrategy(max_attempts=CLIENT_TRIES),
-    )  # fmt: skip
+    )
 
 
 class Objects:
@@ -129,8 +132,9 @@ class Objects:
         self._tried(f"cannot remove {self.address}/{name}", remove)
 
     def size(self, name: str) -> int:
-        found = self._tried(f"cannot read {self.address}/{name}",
-                            lambda: self._files.get_file_info(f"{self._place}/{name}"))  # fmt: skip
+        found = self._tried(
+            f"cannot read {self.address}/{name}", lambda: self._files.get_file_info(f"{self._place}/{name}")
+        )
         return int(found.size) if found.is_file else -1
 
     def sizes(self, folder: str) -> dict[str, int]:

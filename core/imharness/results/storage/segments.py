@@ -254,13 +254,16 @@ def write_segment(backend: Backend, folder: str, cells: Sequence[Cell]) -> str:
         backend.put(str(said["file"]), packed)
     index = pa.table(
         {
-            "key": [cell.key for cell in cells], "seal": [cell.seal for cell in cells],
-            "started": [cell.started for cell in cells], "arrays": [cell.arrays for cell in cells],
+            "key": [cell.key for cell in cells],
+            "seal": [cell.seal for cell in cells],
+            "started": [cell.started for cell in cells],
+            "arrays": [cell.arrays for cell in cells],
             "arrays_size": pa.array([cell.arrays_size for cell in cells], pa.int64()),
-            "start": np.cumsum(counts) - counts, "n_rows": counts,
+            "start": np.cumsum(counts) - counts,
+            "n_rows": counts,
             "record": pa.array([cell.record for cell in cells], pa.large_binary()),
         }
-    ).replace_schema_metadata({"rows": json.dumps(said)})  # fmt: skip
+    ).replace_schema_metadata({"rows": json.dumps(said)})
     content = _packed(index, RECORDS_AT_ONCE)
     name = f"{FOLDER}/{folder}/{sha256_of(content)}{INDEX}"
     backend.put(name, content)

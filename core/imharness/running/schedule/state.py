@@ -86,9 +86,17 @@ def new_state(command: str, tracks: Mapping[str, Part], reused: int) -> RunState
     now = datetime.now(UTC)
     stamp = now.isoformat(timespec="seconds")
     return RunState(
-        id=f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}", host=platform.node(), pid=os.getpid(), command=command,
-        state="running", started=stamp, updated=stamp, tracks=tracks, reused=reused, failed=0,
-    )  # fmt: skip
+        id=f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}",
+        host=platform.node(),
+        pid=os.getpid(),
+        command=command,
+        state="running",
+        started=stamp,
+        updated=stamp,
+        tracks=tracks,
+        reused=reused,
+        failed=0,
+    )
 
 
 def run_states(store: Store) -> list[RunState]:

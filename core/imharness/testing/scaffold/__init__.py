@@ -83,8 +83,13 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
     folder = parent / words["distribution"]
     if folder.exists():
         raise UsageError(f"{folder} exists already; choose another name, or --dir.")
-    parts = {"pyproject.toml": "pyproject", "README.md": "readme", "LICENSE": "licence", "tests/test_plugin.py": "test",
-             f"{module}.py": f"kinds/{kind}"}  # fmt: skip
+    parts = {
+        "pyproject.toml": "pyproject",
+        "README.md": "readme",
+        "LICENSE": "licence",
+        "tests/test_plugin.py": "test",
+        f"{module}.py": f"kinds/{kind}",
+    }
     if kind == "track":
         parts["profile.toml"] = "profile"
     for target, source in parts.items():

@@ -34,9 +34,10 @@ pytestmark = pytest.mark.usefixtures("empty_places")
 INPUTS = inputs_of(entry.component for entry in installed().entries.values())
 SETS = [name for name, found in INPUTS.items() if isinstance(found.what, DataSource)]
 BY_LOADER = [
-    name for name, found in INPUTS.items()
+    name
+    for name, found in INPUTS.items()
     if isinstance(found.what, Asset) and not found.what.sha256 and name != "mprnet-denoising"
-]  # fmt: skip
+]
 """Files of weights that no digest tells: the loader does. MPRNet is another, whose loader is in an extra package."""
 CPU = torch.device("cpu")
 
@@ -250,9 +251,14 @@ def test_a_published_digest_is_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "what"),
-    [("../../evil", "leads outside"), ("/etc/evil", "leads outside"), ("a\\..\\b", "leads outside"),
-     ("link", "not a plain file"), ("bomb", "more than is plausible")],
-)  # fmt: skip
+    [
+        ("../../evil", "leads outside"),
+        ("/etc/evil", "leads outside"),
+        ("a\\..\\b", "leads outside"),
+        ("link", "not a plain file"),
+        ("bomb", "more than is plausible"),
+    ],
+)
 def test_archives_that_would_do_harm_are_refused(
     name: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

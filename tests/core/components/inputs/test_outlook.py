@@ -21,18 +21,25 @@ from imharness.running.schedule.outlook import RATE, outlook, waiting_for
 SMALL = {
     "harness/iqa": TrackProfile(
         select={
-            "dataset": ["severity-ladder[size=64,severities=[3],per_photograph=1]"], "metric": ["embedded-cnn"],
+            "dataset": ["severity-ladder[size=64,severities=[3],per_photograph=1]"],
+            "metric": ["embedded-cnn"],
             "attack": ["ifgsm[iterations=1]", "uap[epochs=1,tile=32]"],
             "defense": ["none", "flip", "rs[samples=4,selection=2]"],
         },
         options={
-            "strengths": ["weak"], "transfer": ["*"], "certified_images": 2, "samples": 1, "fit_images": 4,
+            "strengths": ["weak"],
+            "transfer": ["*"],
+            "certified_images": 2,
+            "samples": 1,
+            "fit_images": 4,
             "fit_dataset": "severity-ladder[size=64,severities=[3],split=train]",
         },
     ),
     "harness/membership": TrackProfile(
         select={
-            "dataset": ["digits"], "model": ["mlp[hidden=[4]]"], "evaluator": ["confidence", "rmia"],
+            "dataset": ["digits"],
+            "model": ["mlp[hidden=[4]]"],
+            "evaluator": ["confidence", "rmia"],
             "defense": ["plain-training", "l2", "masking"],
         },
         options={"splits": 1, "epochs": 1, "part": 20, "references": 3, "sensitivity_rows": 2},
@@ -43,12 +50,15 @@ SMALL = {
     ),
     "harness/reconstruction": TrackProfile(
         select={
-            "dataset": ["thumbnails[size=16]"], "model": ["untrained"], "metric": ["psnr"],
-            "attack": ["invgrad[steps=8]"], "defense": ["plain-gradient"],
+            "dataset": ["thumbnails[size=16]"],
+            "model": ["untrained"],
+            "metric": ["psnr"],
+            "attack": ["invgrad[steps=8]"],
+            "defense": ["plain-gradient"],
         },
         options={"epochs": 1, "judge": "harness/lenet", "shown_images": 2},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("track", sorted(SMALL))
@@ -114,8 +124,11 @@ def test_published_settings_of_a_data_set_reach_its_cells() -> None:
     assert trained["harness/purchase100"] >= {(19732, 100, "adam", 0.001, 3.0)}
     assert trained["harness/texas100"] >= {(10000, 100, "adam", 0.001, 10.0)}
     assert trained["harness/cifar100"] >= {(10000, 100, "adam", 0.001, 6.0)}
-    models = {task.spec.components["model"].id for task in graph.tasks.values()
-              if task.spec.components["dataset"].label == "harness/cifar100"}  # fmt: skip
+    models = {
+        task.spec.components["model"].id
+        for task in graph.tasks.values()
+        if task.spec.components["dataset"].label == "harness/cifar100"
+    }
     assert models == {"harness/densenet121", "harness/resnet18"}
 
 
@@ -127,8 +140,11 @@ def test_semsim_plans_fourteen_models_on_each_of_five_data_sets() -> None:
         by_set.setdefault(own["dataset"].label, set()).add((own["model"].label, own["defense"].label))
     assert len(by_set) == 5
     assert {len(models) for models in by_set.values()} == {14}
-    private = {name.partition("[")[0]: c.published_units() for c in graph.components.values()
-               if isinstance(c, ImageDataset) and c.split == "test" and (name := c.label)}  # fmt: skip
+    private = {
+        name.partition("[")[0]: c.published_units()
+        for c in graph.components.values()
+        if isinstance(c, ImageDataset) and c.split == "test" and (name := c.label)
+    }
     assert private == {
         "harness/cifar100-images": 600,
         "harness/caltech101": 700,
@@ -150,8 +166,10 @@ def test_a_number_of_private_images_cuts_no_training_part(
     (source,) = whole.data_sources()
     (tmp_path / source.name).mkdir()
     DATA[source.name](tmp_path / source.name)
-    built = {part: [own.with_parameters(split=part).build(torch.device("cpu")) for own in (whole, cut)]
-             for part in ("train", "test")}  # fmt: skip
+    built = {
+        part: [own.with_parameters(split=part).build(torch.device("cpu")) for own in (whole, cut)]
+        for part in ("train", "test")
+    }
     assert built["train"][0].names == built["train"][1].names
     assert built["test"][1].names == built["test"][0].names[:2]
     assert len(built["test"][0]) > 2
@@ -170,8 +188,9 @@ def test_a_dry_run_says_size_hours_and_what_is_to_be_got(empty_places: Path, mon
     facts = json.loads(CliRunner().invoke(cli, [*words, "--json"], catch_exceptions=False).output)
     assert facts["cells"] == []
     (own,) = facts["outlook"]["tracks"]
-    graph = narrow("harness/membership", evaluator=["confidence"], defense=["plain-training"],
-                   dataset=["location30", "texas100"])  # fmt: skip
+    graph = narrow(
+        "harness/membership", evaluator=["confidence"], defense=["plain-training"], dataset=["location30", "texas100"]
+    )
     assert own["cells"] == own["counted"] == len(graph.tasks)
     assert own["gpu_hours"] > 0
     assert "an assumption" in facts["outlook"]["rate"]

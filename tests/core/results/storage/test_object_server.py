@@ -32,9 +32,12 @@ def server() -> Iterator[BadConnection]:
 @pytest.fixture
 def connection(server: BadConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BadConnection]:
     for name, value in {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}", "AWS_ACCESS_KEY_ID": "id",
-        "AWS_SECRET_ACCESS_KEY": "key", "AWS_DEFAULT_REGION": "us-east-1", "XDG_CACHE_HOME": str(tmp_path / "cache"),
-    }.items():  # fmt: skip
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}",
+        "AWS_ACCESS_KEY_ID": "id",
+        "AWS_SECRET_ACCESS_KEY": "key",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }.items():
         monkeypatch.setenv(name, value)
     server.every, server.faults, server.met = 0, FAULTS, dict.fromkeys(FAULTS, 0)
     yield server

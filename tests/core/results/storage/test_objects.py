@@ -67,9 +67,15 @@ def cells(store: Store, count: int) -> list[TaskRecord]:
     found = []
     for number in range(count):
         spec = TaskSpec(
-            track="acme/t", step="score", version="1", components={}, options={"number": number}, limit=None, seed=0,
+            track="acme/t",
+            step="score",
+            version="1",
+            components={},
+            options={"number": number},
+            limit=None,
+            seed=0,
             needs={},
-        )  # fmt: skip
+        )
         bare = TaskRecord(
             key=f"{number:064x}", spec=spec, status="done", started="", seconds=0.0, device="", versions={}
         )
@@ -170,9 +176,11 @@ def test_a_request_that_fails_is_made_again_and_then_named(cloud: Cloud) -> None
 
     cloud.before = flaky
     calls = {
-        "write": lambda: backend.put("rows/a", b"a"), "read": lambda: backend.get("rows/a"),
-        "list": lambda: backend.sizes("rows"), "remove": lambda: backend.delete("rows/a"),
-    }  # fmt: skip
+        "write": lambda: backend.put("rows/a", b"a"),
+        "read": lambda: backend.get("rows/a"),
+        "list": lambda: backend.sizes("rows"),
+        "remove": lambda: backend.delete("rows/a"),
+    }
     for what, call in calls.items():
         failures[0] = len(objects.PAUSES_S)
         call()

@@ -137,21 +137,24 @@ def test_cells_computed_anew_keep_their_rows_when_they_are_packed_again(tmp_path
 READERS: dict[str, tuple[Callable[[Store], object], object]] = {
     "numbers": (numbers, expected(range(4))),
     "records by key": (
-        lambda store: sorted(key for key, _ in store.records(list(expected(range(4))))), sorted(expected(range(4))),
+        lambda store: sorted(key for key, _ in store.records(list(expected(range(4))))),
+        sorted(expected(range(4))),
     ),
     "finished": (
-        lambda store: store.finished(list(expected(range(4)))), (set(expected(range(4))), []),
+        lambda store: store.finished(list(expected(range(4)))),
+        (set(expected(range(4))), []),
     ),
     "one by one": (
         lambda store: {record(n).key: store.rows(store.record(record(n).key))["score"].tolist() for n in range(4)},
         expected(range(4)),
     ),
     "arrays": (
-        lambda store: [store.arrays(store.record(record(n).key))["images"][0, 0] for n in (0, 3)], [0, 3],
+        lambda store: [store.arrays(store.record(record(n).key))["images"][0, 0] for n in (0, 3)],
+        [0, 3],
     ),
     "verify": (lambda store: list(verify(store)), []),
     "keys": (lambda store: list(store.all_keys()), sorted(expected(range(4)))),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -24,9 +24,15 @@ from imharness.running.sweep import RunResult, finished_before
 def record(number: int, step: str = "score", status: str = "done", started: str = "2026-01-01") -> TaskRecord:
     metric = ComponentRef(kind="metric", id="acme/m", version="1", label="acme/m", parameters={})
     spec = TaskSpec(
-        track="acme/t", step=step, version="1", components={"metric": metric}, options={"number": number}, limit=None,
-        seed=0, needs={},
-    )  # fmt: skip
+        track="acme/t",
+        step=step,
+        version="1",
+        components={"metric": metric},
+        options={"number": number},
+        limit=None,
+        seed=0,
+        needs={},
+    )
     return TaskRecord(
         key=digest(spec.identity()), spec=spec, status=status, started=started, seconds=1.0, device="cpu", versions={}
     )

@@ -44,9 +44,15 @@ def recording(name: str) -> Recording:
     for number, (step, parts, needs, took) in enumerate(found["tasks"]):
         track, _, own = found["steps"][step].partition(" ")
         spec = TaskSpec.model_construct(
-            track=track, step=own, version="1", components={f"c{i}": refs[part] for i, part in enumerate(parts)},
-            options={}, limit=None, seed=0, needs={str(need): f"{need}" for need in needs},
-        )  # fmt: skip
+            track=track,
+            step=own,
+            version="1",
+            components={f"c{i}": refs[part] for i, part in enumerate(parts)},
+            options={},
+            limit=None,
+            seed=0,
+            needs={str(need): f"{need}" for need in needs},
+        )
         tasks[f"{number}"], seconds[f"{number}"] = Task(f"{number}", own, spec), took
     return Recording(tasks, seconds, tuple(frozenset(map(str, keys)) for keys in found["first"]))
 

@@ -9,9 +9,11 @@ FROM = 0.1
 """Of a run: from here on what is said should be right."""
 FACTOR, BESIDE_S = 2.0, 5.0
 PARTS = {
-    "whole": (0.93, 0.3), "harness/iqa": (1.0, 0.5), "harness/membership": (1.0, 0.5),
+    "whole": (0.93, 0.3),
+    "harness/iqa": (1.0, 0.5),
+    "harness/membership": (1.0, 0.5),
     "harness/reconstruction": (1.0, 0.5),
-}  # fmt: skip
+}
 """Of the embedded profile: the share of points that must be right, and the least of what is left that may be said."""
 
 

@@ -52,9 +52,18 @@ def sharded(folder: Path, slots: int, of: int = 4, fresh: bool = False) -> tuple
 
 @pytest.mark.parametrize(
     ("seconds", "left_s", "expected"),
-    [(1, 0, 1), (59, 0, 1), (60, 0, 2), (119, 0, 2), (121, 0, 4), (10_000, 0, MOST), (600, 60 * FINEST, 8),
-     (600, 300 * FINEST, 2), (600, 301 * FINEST, 1)],
-)  # fmt: skip
+    [
+        (1, 0, 1),
+        (59, 0, 1),
+        (60, 0, 2),
+        (119, 0, 2),
+        (121, 0, 4),
+        (10_000, 0, MOST),
+        (600, 60 * FINEST, 8),
+        (600, 300 * FINEST, 2),
+        (600, 301 * FINEST, 1),
+    ],
+)
 def test_a_cell_has_shards_of_half_a_minute_or_more(seconds: float, left_s: float, expected: int) -> None:
     assert SHORTEST_S == 30
     assert number_of_shards(seconds, left_s) == expected

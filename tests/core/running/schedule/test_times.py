@@ -24,9 +24,15 @@ def spec(step: str, *names: str, limit: int | None = None, needs: tuple[str, ...
         kind, _, label = name.partition(":")
         parts[kind] = ComponentRef(kind=kind, id=label.partition("[")[0], version="1", label=label, parameters={})
     return TaskSpec(
-        track="a/t", step=step, version="1", components=parts, options={"split": split}, limit=limit, seed=0,
+        track="a/t",
+        step=step,
+        version="1",
+        components=parts,
+        options={"split": split},
+        limit=limit,
+        seed=0,
         needs={str(place): need for place, need in enumerate(needs)},
-    )  # fmt: skip
+    )
 
 
 def task(*words: str, needs: tuple[str, ...] = (), split: int = 0) -> Task:
@@ -134,9 +140,14 @@ def test_the_last_tasks_of_a_kind_count(times: Times) -> None:
 
 def stored(store: Store, own: Task, took: float, device: str = "cpu") -> None:
     record = TaskRecord(
-        key=own.key, spec=own.spec, status="done", started=datetime.now(UTC).isoformat(), seconds=took, device=device,
+        key=own.key,
+        spec=own.spec,
+        status="done",
+        started=datetime.now(UTC).isoformat(),
+        seconds=took,
+        device=device,
         versions={},
-    )  # fmt: skip
+    )
     store.commit(record, {"x": [1.0]}, {})
 
 
@@ -197,9 +208,15 @@ def test_what_is_known_of_nothing_is_run_first_as_a_sample() -> None:
     attacks = [task("attack", f"metric:a/{name}", needs=(fit.key,)) for name in "mno"]
     clean = [task("clean", f"metric:a/{name}") for name in "mnp"]
     tasks, times = graph(fit, *attacks, *clean), Times("cpu")
-    assert samples(tasks, times, ()) == ({fit.key, attacks[0].key, clean[0].key}, {
-        fit.key, attacks[1].key, attacks[2].key, clean[2].key,
-    })  # fmt: skip
+    assert samples(tasks, times, ()) == (
+        {fit.key, attacks[0].key, clean[0].key},
+        {
+            fit.key,
+            attacks[1].key,
+            attacks[2].key,
+            clean[2].key,
+        },
+    )
     assert samples(tasks, times, [own.key for own in (fit, *attacks)]) == ({clean[0].key}, {clean[2].key})
     for own in tasks.values():
         times.add(own.spec, 1.0)
@@ -264,8 +281,9 @@ def test_every_entry_gets_a_first_number_before_any_gets_a_second() -> None:
     tasks = graph(*(task("clean", f"metric:a/{name}", split=split) for name in "abc" for split in range(5)))
     took = {key: 1.0 + int(own.spec.options["split"]) for key, own in tasks.items()}
     kept = within_budget(tasks, took, 3.5)
-    assert sorted((own.spec.components["metric"].label, own.spec.options["split"])
-                  for key, own in tasks.items() if key in kept) == [("a/a", 0), ("a/b", 0), ("a/c", 0)]  # fmt: skip
+    assert sorted(
+        (own.spec.components["metric"].label, own.spec.options["split"]) for key, own in tasks.items() if key in kept
+    ) == [("a/a", 0), ("a/b", 0), ("a/c", 0)]
 
 
 def test_a_budget_pays_for_what_its_tasks_need() -> None:

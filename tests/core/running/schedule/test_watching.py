@@ -160,9 +160,15 @@ def test_a_line_says_what_a_log_should_hold() -> None:
     assert line_of(state(state="finished", failed=0)).endswith("(t 1,200/5,000, u 4/42), finished")
 
 
-@pytest.mark.parametrize(("wanted", "quiet", "form"), [
-    ("auto", False, "plain"), ("auto", True, "none"), ("json", True, "json"), ("bar", False, "bar"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wanted", "quiet", "form"),
+    [
+        ("auto", False, "plain"),
+        ("auto", True, "none"),
+        ("json", True, "json"),
+        ("bar", False, "bar"),
+    ],
+)
 def test_what_a_log_gets(wanted: str, quiet: bool, form: str) -> None:
     assert console.progress_form(wanted, quiet=quiet) == form
 
@@ -262,9 +268,15 @@ class Publishing:
         self.keys = list(own.tasks)
         self.noted, self.warned = list[str](), list[str]()
         self.tables = TablesMeanwhile(
-            [own], Store(tmp_path), tmp_path / "site", first={"a/t": set(self.keys[:first])}, board_of=self.make,
-            build=lambda store, site: self.built.release(), note=self.noted.append, warn=self.warned.append,
-        )  # fmt: skip
+            [own],
+            Store(tmp_path),
+            tmp_path / "site",
+            first={"a/t": set(self.keys[:first])},
+            board_of=self.make,
+            build=lambda store, site: self.built.release(),
+            note=self.noted.append,
+            warn=self.warned.append,
+        )
 
     def make(self, own: Graph, outcome: RunResult) -> SimpleNamespace:
         if self.fails is not None:

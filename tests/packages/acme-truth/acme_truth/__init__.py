@@ -46,6 +46,22 @@ class Greys(ImageDataset):
         return ImageSet(tuple(f"grey-{k:02d}" for k in levels), ((SIDE, SIDE),) * len(levels), load, columns)
 
 
+class Shades(ImageDataset):
+    """Forty evenly grey images of twenty photographs, 3/255 apart; the label is the brightness."""
+
+    info = Info(id="acme/shades", version="1")
+
+    def build(self, device: torch.device) -> ImageSet:
+        shades = (60 + 3 * np.arange(40)) / 255
+        grey = torch.from_numpy(shades).float()
+
+        def load(positions):
+            return grey[list(positions)].view(-1, 1, 1, 1).expand(-1, 3, SIDE, SIDE).clone()
+
+        columns = {"mos": shades, "photograph": np.array([f"p{k % 20:02d}" for k in range(len(shades))])}
+        return ImageSet(tuple(f"shade-{k:02d}" for k in range(40)), ((SIDE, SIDE),) * len(shades), load, columns)
+
+
 class Patterns(ImageDataset):
     """Sixteen smooth patterns of eight photographs; the label is the brightness."""
 
@@ -110,9 +126,12 @@ class Lift(Attack):
     """Brightens an image by two grey levels for each step; the steps it declares miss their distortion."""
 
     info = AttackInfo(
-        id="acme/lift", version="1", access="white_box", norm="linf",
+        id="acme/lift",
+        version="1",
+        access="white_box",
+        norm="linf",
         strengths={"weak": {"levels": 3}, "medium": {"levels": 5}, "strong": {"levels": 9}},
-    )  # fmt: skip
+    )
     levels: int = Field(default=7, ge=1, le=255, description="Steps of two grey levels.")
 
     def budget(self) -> Budget:
@@ -126,13 +145,68 @@ class Lift(Attack):
 
 
 class Damper(Purification):
-    """Halves every change, and the contrast between images with it."""
+    """Halves every change, and the contrast between images with it: it looks good and protects nobody."""
 
     info = DefenseInfo(id="acme/damper", version="1", group="filter", differentiable=True)
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
             return 0.25 + 0.5 * images
+
+        return purify
+
+
+class Averaging(Purification):
+    """Gives every pixel the mean of its image: what grey images are, and half of what an attack on columns can do."""
+
+    info = DefenseInfo(id="acme/averaging", version="1", group="filter", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return images.mean(dim=(2, 3), keepdim=True).expand_as(images)
+
+        return purify
+
+
+class Picture(Purification):
+    """One picture for all, chequered, whose brightness says in a hundredth what the image's own would have said."""
+
+    info = DefenseInfo(id="acme/picture", version="1", group="broken", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            height, width = images.shape[2:]
+            pattern = 0.3 + 0.4 * ((torch.arange(height)[:, None] + torch.arange(width)) % 2)
+            told = 0.01 * (images.flatten(1).mean(dim=1).view(-1, 1, 1, 1) - 0.5)
+            return (pattern + told).expand_as(images)
+
+        return purify
+
+
+class Bent(Purification):
+    """Moves each image to a brightness that is steep where untouched images are, and flat where attacks lead."""
+
+    info = DefenseInfo(id="acme/bent", version="1", group="broken", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            bright = images.flatten(1).mean(dim=1).view(-1, 1, 1, 1)
+            over = (bright - 0.5).clamp(min=0)
+            return (images - bright) / 2 + torch.where(bright < 0.5, bright, 0.5 + over / (1 + 40 * over))
+
+        return purify
+
+
+class Inflated(Purification):
+    """Brightens or darkens each image by what no attack of a few grey levels moves, so that clean scores lie apart."""
+
+    info = DefenseInfo(id="acme/inflated", version="1", group="broken", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            coarse = torch.nn.functional.adaptive_avg_pool2d(images.detach(), 2).flatten(1)
+            key = ((coarse - coarse.mean(dim=1, keepdim=True)) * torch.linspace(-9, 9, coarse.shape[1])).sum(dim=1)
+            return 0.4 + 0.2 * images + 0.2 * torch.sin(key).view(-1, 1, 1, 1)
 
         return purify
 
@@ -237,12 +311,17 @@ class Turned(Purification):
 def components() -> list:
     return [
         Greys(),
+        Shades(),
         Patterns(),
         Brightness(),
         Darkness(),
         Lopsided(),
         Lift(),
         Damper(),
+        Averaging(),
+        Picture(),
+        Bent(),
+        Inflated(),
         Idle(),
         Recogniser(),
         Trapdoor(),

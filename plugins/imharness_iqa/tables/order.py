@@ -1,0 +1,130 @@
+"""How far an attack moves an image among the others, which no rescaling of the scores changes.
+
+D^D divides the movement of a score by the range of the metric. Who makes all scores small, by c + eps f(x), makes D^D
+small and protects nobody: images stand in the same order, and the same attacks turn it. In units of the spread of clean
+scores that gains nothing, but a map that is steep among clean scores and flat above them, where attacks lead, still
+does. So protection is the share of the other images whose order with an attacked one the attack changes: comparisons of
+scores alone, which stay what they are under every strictly increasing map.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from imharness_iqa.tables.naming import Naming
+from imharness_iqa.tables.part import Part
+
+Key = tuple[str, str]
+"""Data set, whichever subset of it, and metric."""
+RESOLVED = 1e-5
+"""The smallest spread of scores that says something, as a share of the metric's range: some 20 steps of float32."""
+
+
+@dataclass(frozen=True)
+class Others:
+    """Scores that stay where they are ``(m,)``, ascending, and the photograph of each as a number."""
+
+    scores: np.ndarray
+    photographs: np.ndarray
+
+    @classmethod
+    def of(cls, scores: np.ndarray, photographs: np.ndarray) -> "Others":
+        """Return the finite ones of some scores."""
+        known = np.flatnonzero(np.isfinite(scores))
+        order = known[np.argsort(scores[known], kind="stable")]
+        return cls(scores[order], photographs[order])
+
+    def spread(self) -> float:
+        """Return the interquartile range, or NaN where scores are of fewer than two photographs."""
+        if len(set(self.photographs.tolist())) < 2:
+            return np.nan
+        low, high = np.quantile(self.scores, (0.25, 0.75))
+        return float(high - low)
+
+    def passed(self, start: np.ndarray, end: np.ndarray, photographs: np.ndarray) -> np.ndarray:
+        """Return the share of these scores whose order with each score that moved has changed ``(n,)``.
+
+        `start`, `end` ``(n,)``: scores before and after; `photographs`: of each, with whose own scores it is not
+        compared. NaN where a score is missing, or nothing is left to compare it with.
+        """
+        m, most = len(self.scores), int(max([0, *self.photographs, *photographs])) + 1
+        first = np.searchsorted(self.scores, np.minimum(start, end), side="left")
+        last = np.searchsorted(self.scores, np.maximum(start, end), side="right")
+        within = np.sort(self.photographs * (m + 1) + np.arange(m))
+        own = np.searchsorted(within, photographs * (m + 1) + last)
+        own -= np.searchsorted(within, photographs * (m + 1) + first)
+        rest = m - np.bincount(self.photographs, minlength=most)[photographs]
+        counted = np.where(start == end, 0, last - first - own)
+        unknown = ~np.isfinite(start) | ~np.isfinite(end) | (rest == 0)
+        return np.where(unknown, np.nan, counted / np.maximum(rest, 1))
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """Scores of clean images behind each defense, f(D(x)): what attacked images are held against.
+
+    Images of one photograph are not compared with each other: crops of it would count as others.
+    """
+
+    units: Mapping[Key, np.ndarray]
+    photographs: Mapping[Key, np.ndarray]
+    others: Mapping[Key, Mapping[str, Others]]
+    naming: Naming
+
+    @classmethod
+    def of(cls, clean: Part) -> "Ruler":
+        """Return the ruler of clean scores; subsets that were drawn of one data set are one."""
+        blocks, naming = clean.blocks, Naming()
+        _, codes = np.unique(clean.photographs.astype(str), return_inverse=True)
+        groups: dict[Key, list[int]] = {}
+        for c in clean.conditions:
+            if len(blocks.units[c]):
+                key = str(clean.sets[clean.places[c][0]]), blocks.conditions[c]["metric"]
+                groups.setdefault(key, []).append(c)
+        units = {key: naming.joined(blocks.units[c] for c in own) for key, own in groups.items()}
+        photographs, others = dict[Key, np.ndarray](), dict[Key, dict[str, Others]]()
+        for key, own in groups.items():
+            scores = np.full((len(blocks.entries), len(units[key])), np.nan)
+            photographs[key] = np.zeros(len(units[key]), dtype=np.int64)
+            for c in own:
+                known = naming.where(blocks.units[c], units[key])
+                at = slice(None) if known is None else known[1]
+                scores[:, at] = np.fmax(scores[:, at], blocks.values["score"][c])
+                photographs[key][at] = codes[clean.places[c]]
+            others[key] = {
+                blocks.entries[i]: Others.of(scores[i], photographs[key])
+                for i in clean.rows
+                if np.isfinite(scores[i]).any()
+            }
+        return cls(units, photographs, others, naming)
+
+    def spreads(self, key: Key, entries: Sequence[str], span: float) -> np.ndarray:
+        """Return the interquartile range of clean scores behind each defense ``(entries,)``.
+
+        NaN where it is below `RESOLVED` of the metric's range `span`, or images are of one photograph: then there is no
+        order that could be protected.
+        """
+        known = self.others.get(key, {})
+        found = np.array([known[label].spread() if label in known else np.nan for label in entries])
+        return np.where(found >= RESOLVED * span, found, np.nan)
+
+    def turned(
+        self, key: Key, entries: Sequence[str], names: np.ndarray, clean: np.ndarray, attacked: np.ndarray
+    ) -> np.ndarray:
+        """Return the share of images of other photographs whose order with each image an attack on it changes, %.
+
+        `names` ``(units,)``; `clean`, `attacked`: scores behind each defense ``(entries, units)``; NaN where one is
+        missing. Of two scores one is larger, or both are equal: what becomes equal, or was, has changed its order too,
+        so that an entry gains nothing by making scores equal.
+        """
+        found = np.full(clean.shape, np.nan)
+        if key not in self.others:
+            return found
+        where = self.naming.where(names, self.units[key])
+        here = slice(None) if where is None else where[0]
+        mine = self.photographs[key] if where is None else self.photographs[key][where[1]]
+        for i, label in enumerate(entries):
+            if label in self.others[key]:
+                found[i, here] = 100 * self.others[key][label].passed(clean[i, here], attacked[i, here], mine)
+        return found
