@@ -35,7 +35,7 @@ def site() -> None:
     "--since",
     type=click.Path(path_type=Path, exists=True),
     metavar="FOLDER",
-    help="List what changed since the last release in this folder.",
+    help="List what changed since the last release in this folder. Default: list no changes.",
 )
 @_secret
 @click.option("--quiet", is_flag=True, help="Print warnings only.")

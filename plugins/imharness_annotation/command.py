@@ -151,7 +151,7 @@ def export(file: Path, csv_file: Path) -> None:
 @FILE
 @json_option()
 def report(file: Path, as_json: bool) -> None:
-    """Print majorities, agreement and decoys; for `better`, the Bradley-Terry ranking."""
+    """Print majorities, agreement and decoys; for `better`, the ranking by votes."""
     from imharness.commands import console
     from imharness.stats import NotTestable
     from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking

@@ -304,7 +304,7 @@ def decide(name: str, decision: Decision, reason: str, address: str, site_dir: P
     "--against",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     metavar="FILE",
-    help="Check against data/results.json of a published site, too: it knows how many decisions there were.",
+    help="Check against data/results.json of a published site, too, which counts decisions. Default: do not.",
 )
 def ledger(address: str, as_json: bool, against: Path | None) -> None:
     """List every decision about entries, and check that none was changed or removed.

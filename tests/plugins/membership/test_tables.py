@@ -348,7 +348,7 @@ def test_a_rate_below_one_non_member_is_not_defined(world: World) -> None:
     tables = {table.id: {row.label: row.values for row in table.rows} for table in world.report().tables}
     for value in (tables["rates"][PLAIN]["tpr01_adaptive"], tables["evaluators"]["x/one"]["tpr01"]):
         assert value.value is None
-        assert "non-members in a split, 1,000 are needed" in value.missing
+        assert "non-members and needs 1,000" in value.missing
 
 
 def test_priors_of_the_risk_score_stand_apart(world: World) -> None:
