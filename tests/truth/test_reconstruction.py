@@ -32,6 +32,7 @@ from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
+from imharness.running.numerics import fresh_numerics
 from imharness.tables import Table
 from imharness_reconstruction.agreement import Study, agreement
 from imharness_reconstruction.tables import report
@@ -190,7 +191,8 @@ def run(folder: Path, attacks: list[str], defenses: list[str], metrics: list[str
     part = TrackProfile(select=select, options={"judge": "acme/eyes"})
     graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: part}), registry)
     cache = BuildCache(registry, Store(folder), torch.device("cpu"), 16)
-    records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
+    with fresh_numerics():  # as a worker computes
+        records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
     assert [record.failure for record in records if record.failure] == []
     return Results(cache.store, records)
 

@@ -151,5 +151,5 @@ def test_an_evaluator_of_ones_own_stands_beside_others() -> None:
     own = ih.evaluator(lambda query: query.target_outputs.amax(dim=1) - 0.5, name="largest")
     found = ih.audit(rows(0), rows(1), evaluators=["confidence[per_class=false]", own])
     assert set(found.table().labels) == {"harness/confidence[per_class=False]", "local/largest"}
-    with pytest.raises(UsageError, match="evaluators: 3 is no evaluator"):
+    with pytest.raises(UsageError, match="evaluators: 3 is not an evaluator"):
         ih.audit(rows(0), evaluators=[3])

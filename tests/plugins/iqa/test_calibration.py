@@ -180,7 +180,7 @@ def test_the_command_writes_presets_and_says_what_no_value_reaches(tmp_path) -> 
     assert not found["harness/ifgsm"].unreached
     assert found["harness/ifgsm"].images == 2
     marked = found["harness/cadv"].unreached
-    assert ("came nearest" in done.output) == bool(marked)
+    assert ("comes nearest" in done.output) == bool(marked)
     wrong = harness("--attack", "ifgs", "--metric", "embedded-cnn")
     assert isinstance(wrong.exception, UsageError)
     assert "Did you mean" in str(wrong.exception)
