@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from imharness.contracts.component import ID_PATTERN
 from imharness.errors import DamagedError, UsageError
 from imharness.planning.secret import read_seed
 from imharness.reading.structured import read_json
@@ -33,13 +35,17 @@ Decision = Literal["added", "re-scored", "flagged", "withdrawn", "reproduced", "
 
 
 class Line(BaseModel):
-    """One decision. `ids` are the components it is about; `report` is the seal of the report behind it."""
+    """One decision. `ids` are the components it is about; `report` is the seal of the report behind it.
+
+    `name` is that of a submission, or the id of an installed component. A line with a manifest has that of a
+    submission, because it becomes the name of a folder.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     number: int
     date: str
-    name: str = Field(pattern=NAME_PATTERN)
+    name: str = Field(pattern=f"{NAME_PATTERN}|{ID_PATTERN}")
     ids: tuple[str, ...]
     decision: Decision
     reason: str
@@ -50,6 +56,12 @@ class Line(BaseModel):
     seal: str = ""
     mark: str = ""
     """HMAC-SHA256 of the seal with the maintainer's key; empty where none was used."""
+
+    @model_validator(mode="after")
+    def _names_a_folder(self) -> Self:
+        if self.manifest is not None and not re.fullmatch(NAME_PATTERN, self.name):
+            raise ValueError(f"{self.name!r} is not the name of a submission")
+        return self
 
     def expected_seal(self) -> str:
         """Return the digest that `seal` must equal."""

@@ -27,7 +27,7 @@ from imharness.results.tasks import TaskRecord
 from imharness.running.device import device_name
 from imharness.running.secret_split import seeds_of_task
 from imharness.running.session import Session
-from imharness_submissions.ledger import Ledger
+from imharness_submissions.ledger import Decision, Ledger
 from imharness_submissions.manifest import Submission
 from imharness_submissions.opening import RunningSubmission, open_submission
 from imharness_submissions.sandbox.stored import SUBMISSIONS, StoredSubmission, read_submission
@@ -101,7 +101,8 @@ def reproduce(
     worst = max((r.difference for r in results if r.difference is not None), default=float("nan"))
     reason = f"{held} of {len(results)} cells within {tolerance:g}, largest difference {worst:.2g}, "
     reason += f"of {len(records)} cells, on {device_name(torch.device(device))}"
-    Ledger(store.address).append(name, ids, "reproduced" if held == len(results) else "not reproduced", reason)
+    decided: Decision = "reproduced" if held == len(results) else "not reproduced"
+    Ledger(store.address).append(ids[0] if running is None else name, ids, decided, reason)
     with store.alone():
         known = known_entries(store)
         for track in store.tracks():
