@@ -234,7 +234,7 @@ def test_evaluators_that_guess_tell_nothing(tmp_path: Path) -> None:
         assert row.values["worst"].value == pytest.approx(0.5, abs=0.08)
     assert not own.rankings[0].winner
     assert own.rankings[0].claim.startswith("This data cannot tell ")
-    assert f"from {PLAIN} (no defense): 6 splits do not show a difference" in own.rankings[0].claim
+    assert f"from {PLAIN} (no defense): " in own.rankings[0].claim
 
 
 def test_under_the_null_a_winner_is_named_in_5_percent_of_the_studies() -> None:
