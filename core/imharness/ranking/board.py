@@ -112,7 +112,7 @@ def _scorers(track: Track, known: KnownEntries) -> dict[str, str]:
 
 
 def _marked(table: Table, stored: list[tuple[Comparison, npt.NDArray[np.float32]]]) -> Table:
-    """Add which rows are not told from the best, in columns that a comparison stands behind."""
+    """Add which rows are not shown to be worse than the best, in columns that a comparison stands behind."""
     found = {
         own.column: not_worse(own, numbers, best)
         for own, numbers in stored

@@ -63,13 +63,13 @@ def _undefined(
 
 
 def _not_told(rules: Contest, told: Differences, first: int, rival: int) -> str:
-    """Say why an entry is not told to be better than another one; empty where it is."""
+    """Say why an entry is not shown to be better than another one; empty where it is."""
     if told.better[first, rival]:
         return ""
     spec, count = rules.protection.spec, int(told.units[first, rival])
     unit = spec.cluster_unit or spec.unit or "unit"
     if count < FEWEST:
-        return f"it has {count} {unit}{'' if count == 1 else 's'}, and a test needs {FEWEST}"
+        return f"they share {count} {unit}{'' if count == 1 else 's'}, but an interval needs at least {FEWEST}"
     if told.value[first, rival] <= 0:
         return f"in {spec.label} over {count} {unit}s it is not ahead"
     needed = told.needed(first, rival)
