@@ -141,7 +141,7 @@ export function contest(index, vectors, facts, conditions) {
 
 const finite = (x) => (Number.isFinite(x) ? x : null);
 
-/** Who wins, as the rules have it: `winner` is "" where no entry stands, or it is not told from the control `rival`. */
+/** Who wins, as the rules have it: `winner` is "" where no entry stands, or it is not shown to be better than the control `rival`. */
 function winner(rows, allControls, ahead) {
   const stands = rows.filter((row) => row.complete && !row.control && row.passes && !row.flagged);
   const controls = rows.filter((row) => row.complete && row.control && (allControls || row.passes));

@@ -177,7 +177,7 @@ class Ranking {
     const first = by.get(found.first), held = `${this.facts.measure} ${this.text(first.worst.value)}`;
     if (!found.winner) return `With ${chosen}: these data cannot tell ${name(found.first)} (${held}) from ${name(found.rival)}, a control.`;
     const rank = first.rank.low === null ? "" : `, rank ${first.rank.low}–${first.rank.high}`;
-    return `With ${chosen}: ${name(found.first)} holds ${held}${rank}, the best of those that keep enough utility, and told from every control.`;
+    return `With ${chosen}: ${name(found.first)} holds ${held}${rank}, the best of those that keep enough utility, and shown to be better than every control.`;
   }
 
   /** Point the links against the first entry to the same choice on the compare page. */
