@@ -35,8 +35,8 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     `attack` and `attacker` are the facets that name the attack and what the attacker knows; `unaware` is the attacker
     who does not know the defense. An entry passes if its utility is not worse than `gate`, which is the utility of the
     undefended entry less `share` of it. `claim` is the headline: what the winner does, or why there is no winner.
-    `balanced` is the facet whose values weigh the same, or "". `all_controls` says that the winner has to be told from
-    controls that do not pass, too.
+    `balanced` is the facet whose values weigh the same, or "". `all_controls` says that the winner must be shown to be
+    better than controls that do not pass, too.
     """
 
     table: str

@@ -2,8 +2,8 @@
 
 Images of one photograph, rows of one split or choices about one reference resemble each other. A test or an interval
 that takes them for independent is too sure of itself. So whole clusters are resampled, and a test sees each cluster
-once, with the mean over its units, rounded to float32 so that the site's page sees the same ties. With fewer than
-`FEWEST` clusters nothing can be told: no one-sided signed-rank test reaches p = 0.05 then, and there is no interval.
+once, with the mean over its units, rounded to float32 so that the site's page sees the same ties. Fewer than `FEWEST`
+clusters show nothing: no one-sided signed-rank test reaches p = 0.05 with them, and there is no interval.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Layout(NamedTuple):
 
     @property
     def alone(self) -> bool:
-        """Whether every unit is a cluster of its own; as clusters are counted in their order, so are the units then."""
+        """Whether every unit is a cluster of its own; clusters are then in the order of the units."""
         return len(self.starts) == len(self.order)
 
 
