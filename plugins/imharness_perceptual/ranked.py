@@ -78,9 +78,9 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         "where several were asked, and 1 where the order of severities decides. For each choice the worst outcome "
         "counts: untouched, or with the alternative that people find nearer pushed away by an attack on this metric, "
         "within the same ball for all. The attack “none” means no attack; it counts for choices that no attack makes "
-        "worse. Unaware: nobody attacks. Aware: the attack knows the metric. Families of distortions have the same "
-        "weight. The gate is the untouched agreement of the metric that agrees best. Pixel-wise distances and random "
-        "weights are controls.",
+        "worse. Attackers who do not know the defense stand here for no attack, and those who know it for attacks on "
+        "this metric. Families of distortions have the same weight. The gate is the untouched agreement of the metric "
+        "that agrees best. Pixel-wise distances and random weights are controls.",
         note="" if balls else "No attack was run, so the agreement and its worst case are the same.",
     )
     front = Chart(

@@ -273,7 +273,11 @@ def _columns(ends: Mapping[str, float], points: Sequence[float]) -> tuple[Column
     scope = f"Mean over SSIM from 1 to {1 - ends['loss']:.3f}"
     return (
         of("area", "area, worst attack", f"{scope}, the worst attack at each."),
-        of("unaware", "area, unaware", f"{scope}, the worst attack that does not know the defense."),
+        of(
+            "unaware",
+            "area, attacker does not know the defense",
+            f"{scope}, the worst attack that does not know the defense.",
+        ),
         *(
             of(f"at{100 * ssim:.0f}", f"pairs turned at SSIM {ssim:g}", "The worst attack with at least this SSIM.")
             for ssim in points
