@@ -1,4 +1,4 @@
-"""What defenses leave of clean images: the gate that keeps out who answers with pictures of their own."""
+"""What defenses leave of clean images: the gate that keeps out defenses that return pictures of their own."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ SEMI JOIN (SELECT dataset, name FROM clean) USING (dataset, name)
 class Fidelity:
     """How close defended clean images are to the originals, by defense, and what is asked of a winner.
 
-    `least`: mean SSIM, geometry undone. `values`: of each purification that was measured; who leaves images as they
-    are, and who was imported, is not among them.
+    `least`: the mean SSIM, geometry undone, that a winner must keep. `values`: that of each purification that was
+    measured, which excludes imported entries and those that do not change images.
     """
 
     least: float
@@ -29,7 +29,7 @@ class Fidelity:
 
     @classmethod
     def of(cls, query: Query, study: Study, least: float) -> "Fidelity":
-        """Return what was measured on the images that are reported."""
+        """Return what was measured on the reported images."""
         known = query("SELECT * FROM purify LIMIT 0") if "purify" in query.steps else {}
         if MEASURE not in known or "clean" not in query.steps:
             return cls(least, {})
@@ -42,7 +42,7 @@ class Fidelity:
 
     @property
     def failed(self) -> Mapping[str, str]:
-        """Who changes images too much, and by how much, in words."""
+        """The defenses that change images too much, and by how much, in words."""
         return {
             label: f"SSIM of D(x) to x, geometry undone, is {value.value:.3f}, below {self.least:g}"
             for label, value in self.values.items()
