@@ -21,7 +21,7 @@ from imharness_membership.tables.cells import figures
 
 PLAIN, GUARD, LATE = "harness/plain-training", "x/guard", "x/late"
 CONTROL = {"kind": "defense", "label": PLAIN, "control": "no defense"}
-STOPPED = f"harness/early-stopping, as accurate as {GUARD}"
+STOPPED = f"harness/early-stopping, stopped nearest to the accuracy of {GUARD}"
 TIMES = 10
 """How often four rows stand in a data set."""
 MEMBER = np.array([True, True, False, False] * TIMES)
