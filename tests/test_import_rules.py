@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "core" / "imharness"
 PARTS = ("core", "plugins", "leaderboard", "submissions")
 PACKAGES = sorted(file.parent.name for part in PARTS for file in (ROOT / part).glob("*/__init__.py"))
-DOORS = {file.stem for file in CORE.glob("*.py")} - {"__init__"}
+DOORS = {file.stem for file in CORE.glob("*.py")} - {"__init__", "__main__"}
 MOST = 30
 """A door lists so many names at most."""
 ROOMS = {file.parent.name for file in CORE.glob("*/__init__.py")}
