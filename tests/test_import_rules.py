@@ -84,8 +84,8 @@ def refused(importer: str, imported: str) -> str:
 
 
 def _inside(room: str, other: str) -> str:
-    if room in ("", other) or other == "errors" or (room in DOORS and room != "errors" and other in ROOMS):
-        return ""  # the package itself is the door of notebooks
+    if room in ("", "__main__", other) or other == "errors" or (room in DOORS and room != "errors" and other in ROOMS):
+        return ""  # the package itself is the door of notebooks, and the command
     below = HEIGHT.get(other, 0) < HEIGHT.get(room, -len(STORIES))
     return "" if room in ROOMS and other in ROOMS and below else "data flows one way through the core"
 

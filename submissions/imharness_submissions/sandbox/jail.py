@@ -126,14 +126,8 @@ def roots() -> tuple[Path, ...]:
     own = [Path(module.__path__[0]).parent for module in (imharness, imharness_submissions)]
     wanted = [Path(sys.prefix), Path(sys.base_prefix), *map(Path, site.getsitepackages()), *own]
     wanted += [Path(os.path.realpath(path)) for path in (sys.executable, sys.base_prefix)]
-    plain = map(_without_dots, wanted)
-    folders = [path if path.is_dir() else path.parent.parent for path in plain]
+    folders = [path if path.is_dir() else path.parent.parent for path in wanted]
     return tuple(dict.fromkeys(path for path in folders if path.is_dir()))
-
-
-def _without_dots(path: str | Path) -> Path:
-    """Return an absolute path without ``..``, which Python keeps when it is started by such a path."""
-    return Path(os.path.abspath(path))
 
 
 def arguments(spec: GuestSpec, inside: Sequence[str] = ()) -> list[str]:
@@ -143,7 +137,7 @@ def arguments(spec: GuestSpec, inside: Sequence[str] = ()) -> list[str]:
     the package is imported.
     """
     line = _closed(spec)
-    for folder in map(_without_dots, spec.masked):
+    for folder in spec.masked:
         if any(folder.is_relative_to(root) for root in roots()):
             line += ["--tmpfs", str(folder), "--remount-ro", str(folder)]
     devices = [*_DEVICES]
@@ -216,13 +210,13 @@ def command(spec: GuestSpec) -> list[str]:
 
 def _paths() -> list[str]:
     """Return the folders of this process's modules that the guest sees, without any that a user adds."""
-    known = [_without_dots(path) for path in sys.path if path and os.path.isdir(path)]
+    known = [Path(path) for path in sys.path if path and os.path.isdir(path)]
     return [str(path) for path in known if any(path.is_relative_to(root) for root in roots())]
 
 
 def interpreter() -> list[str]:
     """Return how Python is started inside: without the environment, the current folder, site packages and hooks."""
-    return [str(_without_dots(sys.executable)), "-I", "-S", "-B"]
+    return [sys.executable, "-I", "-S", "-B"]
 
 
 class Ends(NamedTuple):
