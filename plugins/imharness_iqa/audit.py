@@ -8,9 +8,9 @@ without a bound must gain at least as much as pasting another image of the set. 
 draws must not do better. Scores beyond the metric's bounds count as the bound. A query is one draw of a random defense.
 
 A purification's gradient is also compared with the purification itself, at random projections
-(`imharness.tracks.follow` says what that costs and finds): its cosine is the gain, and the least one of an honest gradient the floor. What keeps
-its output although the image changes has not cleaned an image but looked one up: the gain is 1 for an image of which
-any change is answered, and the floor is 1.
+(`imharness.tracks.follow` says what that costs and finds): its cosine is the gain, and the least cosine of an honest
+gradient the floor. What keeps its output although the image changes has looked it up: the gain is 1 for an image of
+which changes are answered, and the floor is 1.
 """
 
 import numpy as np
