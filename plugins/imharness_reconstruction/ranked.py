@@ -215,7 +215,7 @@ def _adaptive(query: Query) -> list[str]:
     """Return the attacks that match only the coordinates that pruning left."""
     if not _has_rows(query, "components"):
         return []
-    sql = "SELECT label FROM components WHERE kind = 'attack' AND parameters->>'surviving' = 'true' ORDER BY label"
+    sql = "SELECT label FROM components WHERE kind = 'attack' AND (parameters->>'surviving') = 'true' ORDER BY label"
     return [str(label) for label in query(sql)["label"]]
 
 

@@ -99,7 +99,9 @@ def test_a_row_is_computed_again_with_the_filters_that_find_its_cells() -> None:
         "--site",
         "again-site",
     ]
-    assert commands.compute_again(own, [("defense", "acme/a, as accurate as acme/b")]) == own.command
+    assert (
+        commands.compute_again(own, [("defense", "acme/a, stopped nearest to the accuracy of acme/b")]) == own.command
+    )
     assert commands.compute_again(own, []) == own.command
     assert "'; rm -rf /" not in commands.compute_again(own, [("defense", "acme/d['; rm -rf /]")]).replace("'\"'\"'", "")
 

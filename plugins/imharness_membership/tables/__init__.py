@@ -28,4 +28,4 @@ def report(query: Query, share: float = 0.05) -> TrackReport:
         *([sensitivity(query)] if "sensitivity" in query.steps else []),
     ]
     others = TrackReport([table for table in tables if table.rows], [], charts(scores))
-    return ranked_defenses(query, parts, fact(trained, TEST), share) + rates(scores, parts, trained) + others
+    return ranked_defenses(query, parts, fact(trained, TEST), share) + rates(parts, trained) + others

@@ -17,7 +17,7 @@ from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.cells import figures_of, mean_of
 
 PLAIN = "harness/plain-training"
-MATCHED = ", as accurate as "
+MATCHED = ", stopped nearest to the accuracy of "
 """The part of a label that marks early stopping at another defense's accuracy."""
 MEASURE = "guessed"
 KINDS = {"fixed": ("fixed",), "adaptive": ("adaptive",)}
