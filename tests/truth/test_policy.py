@@ -86,7 +86,8 @@ def test_without_a_difference_to_a_control_or_with_few_photographs_there_is_no_w
     )
     few = ranked({"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5)}, clusters=4, proxies=("labels",))
     assert few.rankings[0].claim == (
-        "This data cannot tell good from none (undefended): they share 4 photographs, but an interval needs at least 5. Proxies: labels."
+        "This data cannot tell good from none (undefended): they share 4 photographs, but an interval needs at least "
+        "5. Proxies: labels."
     )
     assert few.tables[0].rows[0].values["rank"] == Value(value=1)
 
