@@ -85,7 +85,7 @@ def test_an_inflated_order_fails_by_the_order_alone(finished: Finished) -> None:
     found = tables_of(finished, clean, {label: own + 1.0 for label, own in clean.items()})
     assert found["x/keyed"][0] == 0 < found[BASELINE][0]
     place = report(finished.query(), 0.05, 0.5).rankings[0].places["x/keyed"]
-    assert place.passes is False
+    assert place.gate == "fails"
 
 
 def test_one_score_for_all_has_no_number_and_is_never_first(board: dict) -> None:

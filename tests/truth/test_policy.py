@@ -78,7 +78,10 @@ def test_what_costs_too_much_or_is_a_control_does_not_win() -> None:
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "costly": levels(2, 1, 1, 1)}
     found = ranked({**scores, "constant": levels(3, 0, 0, 0)}, controls={"none": "undefended", "constant": "constant"})
     places = found.rankings[0].places
-    assert found.rankings[0].winner == "good"
+    assert found.rankings[0].claim.startswith("This data cannot tell good from constant (constant): in D over 10")
+    without = ranked(scores).rankings[0]
+    assert (without.winner, without.may_be_best) == ("good", ("good",))
+    assert "It is the only complete entry that is neither flagged nor shown to cost too much." in without.claim
     assert found.rankings[0].gate == pytest.approx(0.9 * 0.95)
     assert (places["good"].gate, places["costly"].gate, places["constant"].gate) == ("passes", "fails", "not measured")
     assert {label for label, own in places.items() if own.front} == {"good", "costly", "none"}
@@ -272,7 +275,7 @@ def test_families_weigh_the_same_however_many_units_they_have(clusters: bool) ->
         assert rows["few"]["worst"].value == pytest.approx(np.mean(few))
         assert rows["few"]["unaware"].value == pytest.approx(np.mean(few))
         covered.append(rows["many"]["behind"].low <= 1.0 <= rows["many"]["behind"].high)
-        placed.append(found.rankings[0].winner == "few")
+        placed.append(found.rankings[0].may_be_best[0] == "few")
     assert sum(covered) >= 35
     assert all(placed)
     assert found.rankings[0].balanced == "family"
@@ -290,7 +293,7 @@ def test_a_utility_that_is_not_defined_is_said_to_be_so(undefined: tuple[str, ..
         Column("srocc", "SROCC", "S.", "higher", value=lambda label: known[label]),
         "none",
         CLAIM,
-        gates=(),
+        gates=[share_of("SROCC", "none", 0.05, lambda _: None)],
         controls={"none": "undefended"},
     )
     (ranking,) = contest(rules, id="r", title="", caption="", entry="defense").rankings
