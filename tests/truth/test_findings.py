@@ -8,7 +8,8 @@ import pytest
 import scipy
 
 from imharness.contests import share_of
-from imharness.stats import jackknife, means
+from imharness.statistics.means import means
+from imharness.stats import jackknife
 
 from .test_policy import levels, ranked
 
