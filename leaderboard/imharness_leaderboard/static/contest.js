@@ -38,7 +38,8 @@ export function meanValue(numbers, clusters, tails) {
   const found = { value: total / kept.length, low: null, high: null, n: kept.length, clusters: clusters ? size : null };
   if (!Number.isFinite(tail)) return found;
   const estimates = Float64Array.from(drawn(size), (counts) => dot(counts, sums) / dot(counts, sizes)).sort();
-  return { ...found, low: percentile(estimates, tail), high: percentile(estimates, 1 - tail) };
+  const low = percentile(estimates, tail), high = percentile(estimates, 1 - tail);
+  return low < high ? { ...found, low, high } : found;
 }
 
 /** Positions of the conditions that a reader's choice leaves; `picks`: facet -> value, and attacker -> unaware or aware. */
