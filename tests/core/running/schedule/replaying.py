@@ -18,9 +18,8 @@ from pathlib import Path
 from imharness.planning.plan import Task
 from imharness.results.identity import ComponentRef
 from imharness.results.tasks import TaskSpec
-from imharness.running.schedule.estimate import Estimate
+from imharness.running.schedule.estimates import Estimate, Times
 from imharness.running.schedule.order import expected, priorities, samples
-from imharness.running.schedule.times import Times
 
 FOLDER = Path(__file__).parent / "recorded"
 BESIDE_S = 0.03
@@ -29,10 +28,14 @@ BESIDE_S = 0.03
 
 @dataclass(frozen=True)
 class Recording:
-    """Tasks in the order of the plan, the seconds that each took, and the tasks of the first tables."""
+    """Tasks in the order of the plan, the seconds that each took, and the tasks of the first tables.
+
+    `told`: key -> the seconds after which a task told its share, and the share; an old recording has none.
+    """
 
     tasks: Mapping[str, Task]
     seconds: Mapping[str, float]
+    told: Mapping[str, list[tuple[float, float]]]
     first: tuple[frozenset[str], ...]
 
     def of(self, track: str) -> "Recording":
@@ -45,7 +48,8 @@ def recording(name: str) -> Recording:
     """Return a recorded run."""
     found = json.loads((FOLDER / f"{name}.json").read_text())
     tasks, seconds, refs = dict[str, Task](), dict[str, float](), [_ref(label) for label in found["labels"]]
-    for number, (step, parts, needs, took) in enumerate(found["tasks"]):
+    told = dict[str, list[tuple[float, float]]]()
+    for number, (step, parts, needs, took, *shares) in enumerate(found["tasks"]):
         track, _, own = found["steps"][step].partition(" ")
         spec = TaskSpec.model_construct(
             track=track,
@@ -58,7 +62,8 @@ def recording(name: str) -> Recording:
             needs={str(need): f"{need}" for need in needs},
         )
         tasks[f"{number}"], seconds[f"{number}"] = Task(f"{number}", own, spec), took
-    return Recording(tasks, seconds, tuple(frozenset(map(str, keys)) for keys in found["first"]))
+        told[f"{number}"] = [(after, share) for own in shares for after, share in own]
+    return Recording(tasks, seconds, told, tuple(frozenset(map(str, keys)) for keys in found["first"]))
 
 
 def _ref(label: str) -> ComponentRef:
@@ -110,6 +115,10 @@ def _look(
         times.add(run.tasks[key].spec, run.seconds[key])
         estimate.lasted(end - start, run.seconds[key])
         estimate.ended(key)
+    for key, (start, end) in running.items():
+        for after, share in run.told[key]:
+            if start + after <= min(now, end):
+                estimate.told(key, share, after)
     said = estimate.left({key: now - start for key, (start, _) in running.items()})
     return Point(now, wall - now, *(said or (None, False)))
 
@@ -159,7 +168,7 @@ def main(name: str, file: str, *tracks: str) -> None:
     def watch(outcome: RunResult, running: Mapping[str, float]) -> None:
         for key, share in outcome.shares.items():
             own = marks.setdefault(key, [])
-            if key in running and (not own or own[-1][1] != share):
+            if key in running and share not in {before for _, before in own}:
                 own.append((round(time.monotonic() - running[key], 2), round(share, 4)))
 
     with tempfile.TemporaryDirectory() as folder:
