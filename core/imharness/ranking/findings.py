@@ -142,7 +142,7 @@ class _Sentences:
                 text = (
                     f"costs too much: its {own.label}, which has to be {own.least}, lies {from_least}"
                     if kind == "costs"
-                    else f"has {own.label} of which the data do not show whether it is {own.least}: it lies {from_least}"
+                    else f"has {own.label} that the data do not show to be {own.least}: it lies {from_least}"
                     f"{_needs(own, self.unit(self.specs[0]))}"
                 )
                 facts = {"above": Measured(**{name: getattr(own, name) for name in Measured.model_fields})}
