@@ -33,7 +33,7 @@ from imharness.contracts.randomness import ImageRng, derive_seed, generator
 from imharness.errors import ContractError, HarnessError
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.running.secret_split import hidden
-from imharness.running.target import MetricTarget, Purify, straight_through
+from imharness.running.target import MetricTarget, Purify, storable, straight_through
 from imharness.statistics.wilcoxon import wilcoxon_greater
 from imharness_submissions.report import Gain, GradientAudit
 from imharness_submissions.sandbox.proxies import Sandboxed
@@ -124,7 +124,7 @@ def examine(defense: Purification, trial: TrialAttacks, seed: int) -> GradientAu
     for way, attack, through in _ways(defense, trial, bare):
         target = _target(trial, attack, through, seed)
         perturb = checked(attack, attack.build(trial.device))
-        attacked = perturb(trial.images, target, _streams(trial, seed, "attack"))
+        attacked = storable(perturb(trial.images, target, _streams(trial, seed, "attack")))
         gains.append((way, attack.label, _gain(trial, purify, attacked, seed)))
     wild = [f"{attack} with {way}" for way, attack, gain in gains if not np.isfinite(gain).all()]
     if wild:
@@ -229,15 +229,17 @@ def unfollowed(defense: Purification, trial: TrialAttacks, seed: int) -> Iterato
     """
     bare: Purify = defense.build(trial.device)
     known, drawn = _as_read(defense, trial, bare), generator(secrets.randbelow(2**62))
-    images = CHANGE + (1 - 2 * CHANGE) * trial.images
+    images = storable(CHANGE + (1 - 2 * CHANGE) * trial.images)
     changes, back = list[torch.Tensor](), list[torch.Tensor]()
     for _ in range(CHANGES):
         change = CHANGE * torch.randn(images.shape, generator=drawn).sign().to(images)
         with torch.no_grad():
-            first, second = (bare(batch, _streams(trial, seed, "followed")) for batch in (images, images + change))
+            first, second = (
+                bare(batch, _streams(trial, seed, "followed")) for batch in (images, storable(images + change))
+            )
         if first.shape != second.shape or float((second - first).norm()) < ANSWERED * float(change.norm()):
             return
-        leaf = (images + change / 2).requires_grad_(True)
+        leaf = storable(images + change / 2).requires_grad_(True)
         with torch.enable_grad():
             between = known(leaf, _streams(trial, seed, "followed"))
             back += torch.autograd.grad(between, leaf, second - first) if between.requires_grad else [0 * change]

@@ -151,6 +151,7 @@ class TaskContext:
         counted: bool = True,
         reference: torch.Tensor | None = None,
         stand_in: str | None = None,
+        versions: bool = True,
     ) -> MetricTarget:
         scored: Metric = self.component(metric)
         attacker: BaseAttack = self.component(attack)
@@ -176,6 +177,7 @@ class TaskContext:
             budget=attacker.budget().queries if counted else None,
             micro_batch=self._cache.batch_size,
             precision=str(self.options.get("precision", "strict")),
+            versions=versions,
         )
 
     def map(
