@@ -82,13 +82,13 @@ def recorded(guest: Guest, heard: Heard, defense: Any) -> None:
     guest.end_task(True)
 
 
-def right(first: list[Call], second: list[Call], left_out: frozenset[str]) -> tuple[int, int]:
+def told_apart(first: list[Call], second: list[Call], left_out: frozenset[str]) -> tuple[int, int]:
     """Return how many calls the best stump of the other calls tells, and how many there are, as many of each sort."""
     draw = np.random.default_rng(0)
     few = min(len(first), len(second))
     names = sorted(first[0].keys() - left_out)
-    parts = [np.array([[one[n] for n in names] for one in calls])[draw.permutation(len(calls))[:few]]
-             for calls in (first, second)]  # fmt: skip
+    tables = [np.array([[one[name] for name in names] for one in calls]) for calls in (first, second)]
+    parts = [table[draw.permutation(len(table))[:few]] for table in tables]
     told = 0
     for fold in range(few):
         known = [np.delete(part, fold, axis=0) for part in parts]
@@ -110,7 +110,10 @@ def test_no_call_tells_whether_its_result_is_kept(guest: Guest, stem: str, monke
     monkeypatch.setattr("imharness_submissions.sandbox.jail.said", heard.said)
     defense = next(e.component for e in offer_of(guest).entries(guest) if e.component.info.id == f"good/records-{stem}")
     recorded(guest, heard, defense)
-    for other, left_out in ((SEARCH, frozenset[str]()), (SUITE, frozenset({"rows", "height", "width", "bytes", "strides"}))):
-        told, of = right(heard.calls(other), heard.calls(KEPT), left_out)
+    for other, left_out in (
+        (SEARCH, frozenset[str]()),
+        (SUITE, frozenset({"rows", "height", "width", "bytes", "strides"})),
+    ):
+        told, of = told_apart(heard.calls(other), heard.calls(KEPT), left_out)
         assert of >= CALLS
         assert told <= binom.ppf(0.999, of, 0.5), f"{told} of {of} calls of {other} are told from kept ones"
