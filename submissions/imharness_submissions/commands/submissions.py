@@ -265,12 +265,16 @@ def _lines(address: str) -> list[Line]:
 
 @submissions.command()
 @click.argument("name")
-@click.argument("decision", type=Choice(["flagged", "withdrawn", "added"]))
+@click.argument("decision", type=Choice(["accepted", "flagged", "withdrawn", "added"]))
 @click.option("--reason", required=True, metavar="TEXT", help="Why; shown on the site.")
 @_store
 @_site
 def decide(name: str, decision: Decision, reason: str, address: str, site_dir: Path) -> None:
-    """Write a maintainer's decision on NAME into the ledger, and make the tables and the site again."""
+    """Write a maintainer's decision on NAME into the ledger, and make the tables and the site again.
+
+    "accepted" lets its metrics, attacks and evaluators decide places of other owners' entries, until it is scored
+    again, flagged or withdrawn. Read its code before.
+    """
     from imharness.cli.commands import build_site
     from imharness.ranking.entries import rank
     from imharness.results.store import Store
