@@ -50,20 +50,12 @@ class Judges:
         shown, partial, kept = dict[str, str](), set[str](), list[TaskRecord]()
         for record in records:
             parts = record.spec.components.values()
+            entries = [ref for ref in parts if ref.kind in self.ranked and owner_of(ref.id) not in self.hosts]
             judges = [ref for ref in parts if ref.kind not in self.ranked | BROUGHT]
             strangers = {ref.label: ref.kind for ref in judges if not self._decides(ref.id)}
-            owners = {owner_of(ref.id) for ref in parts if ref.kind in self.ranked} - self.hosts
-            own = {ref.label for ref in judges if owner_of(ref.id) in owners}
+            own = {f"{e.label} ({j.label})" for e in entries for j in judges if owner_of(e.id) == owner_of(j.id)}
             shown |= strangers
-            if own and not strangers:
-                entries = ", ".join(
-                    sorted(
-                        ref.label
-                        for ref in parts
-                        if owner_of(ref.id) in owners & _owners(own) and ref.kind in self.ranked
-                    )
-                )
-                partial |= {f"{entries} ({', '.join(sorted(own))})"}
+            partial |= own if not strangers else set()
             if not strangers and not own:
                 kept.append(record)
         return kept, _said(shown, partial)
@@ -75,10 +67,6 @@ class Judges:
 def owner_of(id: str) -> str:
     """Return who a component belongs to: what stands before the slash of its id or label."""
     return id.partition("/")[0]
-
-
-def _owners(labels: set[str]) -> set[str]:
-    return {owner_of(label) for label in labels}
 
 
 def is_accepted(standing: Sequence[Standing]) -> bool:
