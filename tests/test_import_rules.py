@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "core" / "imharness"
 PARTS = ("core", "plugins", "leaderboard", "submissions")
 PACKAGES = sorted(file.parent.name for part in PARTS for file in (ROOT / part).glob("*/__init__.py"))
-DOORS = {file.stem for file in CORE.glob("*.py")} - {"__init__"}
+DOORS = {file.stem for file in CORE.glob("*.py")} - {"__init__", "__main__"}
 MOST = 30
 """A door lists so many names at most."""
 ROOMS = {file.parent.name for file in CORE.glob("*/__init__.py")}
@@ -84,8 +84,8 @@ def refused(importer: str, imported: str) -> str:
 
 
 def _inside(room: str, other: str) -> str:
-    if room in ("", other) or other == "errors" or (room in DOORS and room != "errors" and other in ROOMS):
-        return ""  # the package itself is the door of notebooks
+    if room in ("", "__main__", other) or other == "errors" or (room in DOORS and room != "errors" and other in ROOMS):
+        return ""  # the package itself is the door of notebooks, and the command
     below = HEIGHT.get(other, 0) < HEIGHT.get(room, -len(STORIES))
     return "" if room in ROOMS and other in ROOMS and below else "data flows one way through the core"
 

@@ -83,8 +83,8 @@ def test_templates_and_workflows_can_be_read_and_store_no_secret() -> None:
 
 def test_classifiers_say_which_versions_of_python_it_takes() -> None:
     said = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), re.M)
-    assert said == ["3.11", "3.12"]
-    assert PROJECT["requires-python"] == ">=3.11,<3.13"
+    assert said == ["3.11", "3.12", "3.13", "3.14"]
+    assert PROJECT["requires-python"] == ">=3.11,<3.15"
 
 
 def contents(folder: Path, *packed: str, metadata: str = "", **environment: str) -> str:

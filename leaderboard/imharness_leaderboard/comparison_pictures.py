@@ -131,7 +131,7 @@ def _mean_ranks(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the mean rank of each entry; `costs` are ``(entries, units)``, lower is better."""
     from scipy.stats import rankdata
 
-    return np.asarray(rankdata(costs, axis=0).mean(axis=1))
+    return np.asarray(rankdata(costs, axis=0).mean(axis=1, dtype=np.float64))
 
 
 def _tied_runs(beats: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:

@@ -125,8 +125,9 @@ def _normal(value: float, variance: float) -> Estimate:
 def auc_interval(scores: Array, member: Array) -> Estimate:
     """Return the area under the ROC curve with the interval of DeLong, DeLong & Clarke-Pearson (Biometrics 1988).
 
-    O(n log n), by ranks (Sun & Xu, IEEE SPL 2014).
+    O(n log n), by ranks (Sun & Xu, IEEE SPL 2014), in float64 whatever the scores are.
     """
+    scores = scores.astype(np.float64)  # rankdata may keep float32
     inside, outside = scores[member], scores[~member]
     both, own, others = map(scipy.stats.rankdata, (np.r_[inside, outside], inside, outside))
     beaten = (both[: len(inside)] - own) / len(outside)

@@ -1,9 +1,10 @@
-"""A lower bound of epsilon from guesses of membership: the differential privacy that the model cannot have.
+"""An empirical epsilon from guesses of membership: a lower bound if rows were independent, and no bound as they are.
 
 Guesses of members of an (epsilon, delta)-private model satisfy TPR <= exp(epsilon) FPR + delta, and so do guesses of
 non-members (Kairouz, Oh & Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015, theorem 2.1). The
 bound is log((TPR - delta) / FPR) at the ends of both rates' Clopper-Pearson intervals (Jagielski, Ullman & Oprea,
-"Auditing Differentially Private Machine Learning", NeurIPS 2020, section 3). Rows count as independent.
+"Auditing Differentially Private Machine Learning", NeurIPS 2020, section 3). That counts rows as
+independent, and all rows of a split meet one trained model: the number tells how much guesses give away, not more.
 """
 
 from dataclasses import dataclass

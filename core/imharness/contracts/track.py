@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from imharness.contracts.attack import Target
     from imharness.contracts.image_dataset import ImageSet
     from imharness.contracts.model_audit import AuditAnswer, AuditRequest, ModelAudit
+    from imharness.contracts.purification import Purifier
     from imharness.contracts.randomness import ImageRng
     from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
     from imharness.contracts.table_dataset import TableSet
@@ -147,6 +148,12 @@ class StepContext(Protocol):
         "search", so are the scores of black-box attacks.
         """
 
+    def as_attacked(self, defense: str, *, stand_in: str | None = None) -> Purifier:
+        """Return a defense with the gradient that attacks read: its own, that of a stand-in, or the identity's.
+
+        Its results are not checked against the contract.
+        """
+
     def map(
         self, images: ImageSet, function: Callable[[list[int], Images], Mapping[str, torch.Tensor]]
     ) -> dict[str, npt.NDArray[Any]]:
@@ -217,7 +224,8 @@ class Query(Protocol):
     The view ``components`` has one row for each component that took part: `kind`, `id`, `label`, `version`, `entry`
     (the label without the field of its parameter study), `control` (what the control is, or empty), what its `info`
     says (such as `access`, `norm`, `group`, `labelled`, `higher_means`, `differentiable`, bounds as `lower` and
-    `upper`), `closeness`, and `parameters` as JSON (``parameters->>'radius'``). Facts that a component lacks are NULL.
+    `upper`), `closeness`, and `parameters` as JSON (``(parameters->>'radius')``). Facts that a component lacks
+    are NULL.
 
     Joins are carried out as they are written. All tables but the first must fit into memory: name the largest first.
     """

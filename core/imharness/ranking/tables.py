@@ -17,8 +17,12 @@ from imharness.statistics.win_rates import ALPHA, WinRates
 
 
 def value_of(interval: Interval) -> Value:
-    """Return a table cell with n and the confidence interval; one unit, or too few clusters, have none."""
-    ends = {} if interval.n == 1 or math.isnan(interval.low) else {"low": interval.low, "high": interval.high}
+    """Return a table cell with n and the confidence interval; one unit, or too few clusters, have none.
+
+    Nor do units that all have the same number: an interval of no width would claim certainty.
+    """
+    known = interval.n > 1 and not math.isnan(interval.low) and interval.low < interval.high
+    ends = {"low": interval.low, "high": interval.high} if known else {}
     return Value(value=interval.value, n=interval.n, clusters=interval.clusters, **ends)
 
 

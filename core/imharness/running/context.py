@@ -33,7 +33,7 @@ from imharness.running.device import device_name, synchronise
 from imharness.running.memory import OUT_OF_MEMORY, in_batches, is_out_of_memory
 from imharness.running.secret_split import hidden, seeds_of_task
 from imharness.running.shards import ShardDone, Shards
-from imharness.running.target import MetricTarget, straight_through
+from imharness.running.target import MetricTarget, Purify, straight_through
 from imharness.running.traces import deepest_module
 
 TIMED_IMAGES = 8
@@ -156,13 +156,9 @@ class TaskContext:
         attacker: BaseAttack = self.component(attack)
         purify, rng, copies = None, None, 1
         if defense is not None:
-            guard: Purification = self.component(defense)
-            purify = self._cache.built(guard)
-            if stand_in is not None or not guard.info.differentiable:
-                near = None if stand_in is None else self._cache.built(self.component(stand_in))
-                purify = straight_through(purify, near)
+            purify = self.as_attacked(defense, stand_in=stand_in)
             rng = self.rng(names, "target", self._key)
-            copies = samples if guard.info.random else 1
+            copies = samples if self.component(defense).info.random else 1
         return MetricTarget(
             self._cache.built(scored),
             scored.bounds if reference is None else (0.0, 1.0),  # distances declare no bounds
@@ -177,6 +173,13 @@ class TaskContext:
             micro_batch=self._cache.batch_size,
             precision=str(self.options.get("precision", "strict")),
         )
+
+    def as_attacked(self, defense: str, *, stand_in: str | None = None) -> Purify:
+        guard: Purification = self.component(defense)
+        purify: Purify = self._cache.built(guard)
+        if stand_in is None and guard.info.differentiable:
+            return purify
+        return straight_through(purify, None if stand_in is None else self._cache.built(self.component(stand_in)))
 
     def map(
         self, images: ImageSet, function: Callable[[list[int], torch.Tensor], Mapping[str, torch.Tensor]]

@@ -101,7 +101,7 @@ def head_to_head(
 
 def rank_biserial(differences: Floats) -> Floats:
     """Return the matched-pairs rank-biserial correlation of each row of ``(k, n)``; 0 where nothing differs."""
-    zero = differences == 0
+    zero, differences = differences == 0, differences.astype(np.float64)  # rankdata may keep float32
     ranks = scipy.stats.rankdata(np.abs(differences), axis=1) - zero.sum(axis=1, keepdims=True)
     ranks = np.where(zero, 0.0, ranks)
     total = ranks.sum(axis=1)

@@ -119,9 +119,13 @@ class _Calls(TorchFunctionMode):
             func, args = torch.tensor, args[1:]
         if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__) and isinstance(args[0], _Placed):
             args = (args[0], _index(args[1]), *args[2:])
-        if func is torch.Tensor.to and isinstance(args[0], _Placed):  # a tensor that is already there stays the same
-            args = [_META if isinstance(x, torch.device | str) and _indexed(x) == ACCELERATOR else x for x in args]
-            kwargs = {k: _META if k == "device" and x and _indexed(x) == ACCELERATOR else x for k, x in kwargs.items()}
+        if func is torch.Tensor.cuda:
+            func, args, kwargs = torch.Tensor.to, (args[0], ACCELERATOR), {}
+        if func is torch.Tensor.to:
+            # A tensor that is already there stays the same; for another, "cuda" without a number would start CUDA.
+            there = _META if isinstance(args[0], _Placed) else ACCELERATOR
+            args = [there if isinstance(x, torch.device | str) and _indexed(x) == ACCELERATOR else x for x in args]
+            kwargs = {k: there if k == "device" and x and _indexed(x) == ACCELERATOR else x for k, x in kwargs.items()}
         return func(*args, **kwargs)
 
 
@@ -251,7 +255,6 @@ def acted_accelerator() -> Iterator[Traffic]:
     traffic, overwrites = Traffic(), torch.__future__.get_overwrite_module_params_on_conversion()
     lifts = torch._C._only_lift_cpu_tensors()
     torch._C._set_only_lift_cpu_tensors(True)
-    torch._C._ensureCUDADeviceGuardSet()
     torch.__future__.set_overwrite_module_params_on_conversion(True)
     try:
         with ExitStack() as stack:

@@ -56,7 +56,9 @@ def labelled(query: Query, step: str) -> str:
     """Return SQL for the defense's label; early stopping is named after the defense whose accuracy it matches."""
     if "matched" not in query(f"SELECT * FROM {step}_tasks LIMIT 0"):
         return "defense"
-    return "CASE WHEN matched IS NULL THEN defense ELSE defense || ', as accurate as ' || matched END"
+    return (
+        "CASE WHEN matched IS NULL THEN defense ELSE defense || ', stopped nearest to the accuracy of ' || matched END"
+    )
 
 
 def evaluators_of(blocks: Blocks) -> list[str]:

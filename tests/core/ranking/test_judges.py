@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from imharness.contests import Contest, contest
+from imharness.contests import Contest, contest, share_of
 from imharness.ranking.board import make_board
 from imharness.ranking.judges import BROUGHT, Judges, is_accepted
 from imharness.results.boards import Board
@@ -42,7 +42,9 @@ class Track:
             sql, entry="entry", by=["attack", "attacker"], unit="name", measures=["d"], about=["photograph"]
         )
         worth = Column("u", "U", "U.", "higher", value=lambda label: Value(value=1.0))
-        rules = Contest(scores, PROTECTION, worth, "harness/none", "{winner}", controls={"harness/none": "no defense"})
+        kept = [share_of("U", "harness/none", 0.05, lambda label: (np.ones(20), np.ones(20)))]
+        controls = {"harness/none": "no defense"}
+        rules = Contest(scores, PROTECTION, worth, "harness/none", "{winner}", gates=kept, controls=controls)
         names = sorted({own["attack"] for own in scores.conditions})
         columns = tuple(ColumnSpec(key=f"c{i}", label=name, description="") for i, name in enumerate(names))
         rows = []

@@ -153,6 +153,7 @@ def test_auc_and_its_interval_hold() -> None:
     member = rng.random(400) < 0.4
     scores = (rng.normal(size=400) + member).round(1)
     assert auc_interval(scores, member).value == pytest.approx(roc_auc_score(member, scores), abs=1e-12)
+    assert auc_interval(scores.astype(np.float32), member) == auc_interval(scores, member)
     true, covered = 0.7602499389065233, 0
     for _ in range(300):
         scores = np.r_[rng.normal(1, 1, 80), rng.normal(0, 1, 60)]

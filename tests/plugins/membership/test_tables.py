@@ -21,7 +21,7 @@ from imharness_membership.tables.cells import figures
 
 PLAIN, GUARD, LATE = "harness/plain-training", "x/guard", "x/late"
 CONTROL = {"kind": "defense", "label": PLAIN, "control": "no defense"}
-STOPPED = f"harness/early-stopping, as accurate as {GUARD}"
+STOPPED = f"harness/early-stopping, stopped nearest to the accuracy of {GUARD}"
 TIMES = 10
 """How often four rows stand in a data set."""
 MEMBER = np.array([True, True, False, False] * TIMES)
@@ -289,9 +289,11 @@ def test_members_that_three_evaluators_see_alike_are_those_whose_removal_matters
     assert removed["all three"]["rest"] == pytest.approx(moved[~high].mean())
 
 
-def test_defenses_are_compared_by_rows_whose_membership_is_guessed_right(world: World) -> None:
-    for defense, score in ((PLAIN, RIGHT), (GUARD, HALF)):
-        world.guess(defense, "x/one", score, adaptive=defense == PLAIN)
+def test_defenses_are_compared_by_the_figures_that_stand_in_the_table(world: World) -> None:
+    for split, score in enumerate((RIGHT, HALF)):
+        world.guess(PLAIN, "x/one", score, split=split)
+        world.guess(GUARD, "x/one", HALF, split=split, adaptive=False)
+    for defense in (PLAIN, GUARD):
         world.trained(defense, 0.5)
     _, fixed, adaptive = world.report().comparisons
     assert [[facets["attacker"] for facets in found.conditions] for found in (fixed, adaptive)] == [
@@ -299,12 +301,14 @@ def test_defenses_are_compared_by_rows_whose_membership_is_guessed_right(world: 
         ["adaptive"],
     ]
     assert (fixed.column, adaptive.column) == ("accuracy_plain", "accuracy_adaptive")
-    order = np.argsort([f"x/rows {row}" for row in ROW])
-    assert adaptive.units[0] == tuple(f"x/rows {row}" for row in ROW[order])
+    assert adaptive.units[0] == ("x/rows, split 0", "x/rows, split 1")
     assert adaptive.entries == (PLAIN, GUARD)
-    missing = np.full(len(ROW), np.nan)
-    np.testing.assert_array_equal(adaptive.values[0], [np.ones(len(ROW)), missing])
-    np.testing.assert_array_equal(fixed.values[0], [missing, np.tile([1, 0, 0, 1], TIMES)[order]])
+    half = shown(balanced_accuracy, HALF)
+    np.testing.assert_allclose(adaptive.values[0], [[1, half], [np.nan, np.nan]])
+    np.testing.assert_allclose(fixed.values[0], [[np.nan, np.nan], [half, half]])
+    table = world.table("rates")
+    assert table[PLAIN]["accuracy_adaptive"] == pytest.approx((1 + half) / 2)
+    assert table[GUARD]["accuracy_plain"] == pytest.approx(half)
 
 
 def test_the_curve_of_the_undefended_model_turns_at_every_score(world: World) -> None:

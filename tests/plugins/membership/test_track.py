@@ -41,7 +41,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict]:
 
 
 def test_early_stopping_stands_beside_the_training_it_matches(tables) -> None:
-    matched = "harness/early-stopping, as accurate as harness/label-smoothing"
+    matched = "harness/early-stopping, stopped nearest to the accuracy of harness/label-smoothing"
     assert set(tables["defenses"]) == {
         "harness/plain-training",
         "harness/label-smoothing",
