@@ -274,6 +274,9 @@ class Track(Component):
     """The kinds of task, made by `step`."""
     profiles: ClassVar[tuple[str, ...]] = ("quick", "embedded")
     """The profiles to evaluate with by default; the first of them that has the track is used."""
+    ranks: ClassVar[tuple[str, ...]] = ("defense",)
+    """The kinds of the entries. Other components, but data sets and models, judge them: those that do not belong to the
+    harness or to the owner of the track decide no place before a person accepts them."""
     own_objects: ClassVar[Mapping[str, type[Component]]] = {}
     """Kind -> the contract of a notebook's objects of this kind; kinds that are left out are refused.
 
