@@ -21,11 +21,14 @@ from imharness.contracts.track import (
 from imharness.results.boards import Board
 from imharness.results.report import TrackReport
 from imharness.results.tasks import TaskSpec
+from imharness.running.projections import ANSWERED, Followed, follow
 
 __all__ = [
+    "ANSWERED",
     "Asset",
     "Board",
     "Component",
+    "Followed",
     "Info",
     "Output",
     "Paper",
@@ -42,6 +45,7 @@ __all__ = [
     "TrackReport",
     "Work",
     "check_names",
+    "follow",
     "hookimpl",
     "step",
 ]

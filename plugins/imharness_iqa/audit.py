@@ -6,15 +6,21 @@ compared with attacks that must not do better: one with half its steps, one by q
 defense, and one with the gradient of the identity instead of the defense's own. An attack that goes on from there
 without a bound must gain at least as much as pasting another image of the set. If the defense is random, twice the
 draws must not do better. Scores beyond the metric's bounds count as the bound. A query is one draw of a random defense.
+
+A purification's gradient is also compared with the purification itself, at random projections
+(`imharness.tracks.follow` says what that costs and finds): its cosine is the gain, and the least cosine of an honest
+gradient the floor. What keeps its output although the image changes has looked it up: the gain is 1 for an image of
+which changes are answered, and the floor is 1.
 """
 
 import numpy as np
 import torch
 
+from imharness.contests import controls_of
 from imharness.data import ImageSet
 from imharness.images import BaseAttack
 from imharness.stats import ALPHA, FEWEST, clusters_greater
-from imharness.tracks import Query, StepContext, StepResult, step
+from imharness.tracks import ANSWERED, Query, StepContext, StepResult, follow, step
 from imharness_iqa.apart import photographs_of
 from imharness_iqa.sampling import spread_over
 from imharness_iqa.steps import (
@@ -33,7 +39,7 @@ SEARCH, IDENTITY = "search", "identity"
 MARGIN = 0.02
 """The smallest difference of gains that counts, as a share of the metric's range."""
 PARTS = ("floor", "gain")
-UNBOUNDED = "unbounded radius"
+UNBOUNDED, PROJECTIONS, LOOK_UP = "unbounded radius", "random projections", "look-up"
 
 
 @step(version="1", shared=True)
@@ -50,7 +56,7 @@ def unaware(context: StepContext) -> StepResult:
     return StepResult(arrays=context.map(images, measure))
 
 
-@step(version="3", shared=True)
+@step(version="4", shared=True)
 def audit(context: StepContext) -> StepResult:
     """Return for each check and image an attack's gain and the floor for it, as shares of the metric's range."""
     images, many, samples = _audited(context), _longer(context), int(context.options["samples"])
@@ -86,6 +92,8 @@ def audit(context: StepContext) -> StepResult:
             "transferred images": (scored(positions, transferred(positions).to(batch.device)) - clean, strong),
             UNBOUNDED: (clean, scored(positions, far) - clean),
         }
+        if purifies:
+            found |= _projected(context, names, batch, near)
         if purifies and whose != "identity":
             found["identity gradient"] = (gain(few, role, **{**own, "stand_in": IDENTITY}), strong)
         if purifies and context.component("defense").info.random:
@@ -107,6 +115,26 @@ def audit(context: StepContext) -> StepResult:
     )
 
 
+def _projected(
+    context: StepContext, names: list[str], batch: torch.Tensor, attacked: torch.Tensor
+) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """Follow changes of images through the defense: the floors and gains of two checks."""
+    through = context.as_attacked("defense", stand_in=STAND_IN if STAND_IN in context.roles else None)
+
+    def shown(images: torch.Tensor) -> torch.Tensor:
+        return through(images, context.rng(names, "target"))
+
+    own = context.component("defense").info.differentiable
+    found = follow(shown, shown, batch, context.rng(names, "changes"), own=own)
+    with torch.no_grad():
+        moved, kept = ((b != a).flatten(1).any(dim=1) for a, b in ((batch, attacked), (shown(batch), shown(attacked))))
+    answered = (found.answer >= ANSWERED) & (kept | ~moved).to(found.answer.device)
+    return {
+        PROJECTIONS: (found.least, found.least - found.misled),
+        LOOK_UP: (torch.ones_like(found.answer), answered.double()),
+    }
+
+
 def _audited(context: StepContext) -> ImageSet:
     """Return the images of an audit, equally many of each photograph."""
     images = context.images()
@@ -122,6 +150,8 @@ def _longer(context: StepContext) -> BaseAttack:
 def flags(query: Query) -> dict[str, tuple[str, ...]]:
     """Return the checks that each defense fails, by its label; its numbers are upper bounds of its robustness.
 
+    A control is no look-up, whatever it answers.
+
     A check fails when its attack gains less than the floor: by more than `MARGIN` on average over photographs, and
     significantly so by the signed-rank test over photographs at `ALPHA`, which needs at least `FEWEST` of them.
     """
@@ -132,7 +162,10 @@ def flags(query: Query) -> dict[str, tuple[str, ...]]:
         "GROUP BY ALL ORDER BY ALL"
     )
     found: dict[str, tuple[str, ...]] = {}
+    controls = controls_of(query, "defense")
     for label, check in dict.fromkeys(zip(rows["defense"], rows["check"], strict=True)):
+        if check == LOOK_UP and label in controls:
+            continue
         lost = rows["lost"][(rows["defense"] == label) & (rows["check"] == check)]
         if len(lost) >= FEWEST and lost.mean() > MARGIN and clusters_greater(lost)[0] < ALPHA:
             found[label] = (*found.get(label, ()), check)

@@ -6,21 +6,20 @@ with the identity in the backward pass (BPDA, section 4.1 of the paper), by quer
 the metric without the defense. A defense is flagged when another way moves the score significantly further than its own
 gradient, or than what attacks read in its place: the gradient of the stand-in that it names, or the identity.
 
-A defense that moves pixels hides from all four when its gradient does not move them, too. So a small change of the
-images is followed through it: what becomes of it must be what the gradient says.
+A defense that moves pixels hides from all four when its gradient does not move them, too. So small changes of the
+images are followed through it, and must be what the gradient says (`imharness.running.projections`).
 """
 
 from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 
 from imharness.components.registry import Registry
 from imharness.contracts.attack import Attack
@@ -29,9 +28,10 @@ from imharness.contracts.component import Component
 from imharness.contracts.image_dataset import ImageDataset, ImageSet
 from imharness.contracts.no_reference_metric import NoReferenceMetric
 from imharness.contracts.purification import Purification
-from imharness.contracts.randomness import ImageRng, derive_seed, generator
+from imharness.contracts.randomness import ImageRng, derive_seed
 from imharness.errors import ContractError, HarnessError
 from imharness.planning.profile import Profile, TrackProfile
+from imharness.running.projections import ANSWERED, Followed, follow
 from imharness.running.secret_split import hidden
 from imharness.running.target import MetricTarget, Purify, straight_through
 from imharness.statistics.wilcoxon import wilcoxon_greater
@@ -45,9 +45,6 @@ LEVEL = 0.05
 """Level of significance."""
 OWN, BPDA, QUERIES, TRANSFER = "its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"
 STAND_IN = "the gradient of its stand-in"
-CHANGE, CHANGES, FOLLOWED, ANSWERED = 16 / 255, 3, 0.01, 0.1
-"""Size and number of the changes that are followed through a defense; the least cosine of what the gradient leads back
-to; and the least answer, as a share of a change's norm, from which anything is learned."""
 
 
 class TrialAttacks:
@@ -221,34 +218,39 @@ def _masked(gains: Sequence[Gain], read: str) -> Iterator[str]:
 
 
 def unfollowed(defense: Purification, trial: TrialAttacks, seed: int) -> Iterator[str]:
-    """Flag a defense whose gradient does not lead back to small changes of the images.
+    """Flag a defense whose gradient does not lead back to changes of the images, or whose outputs are looked up.
 
-    With a change v, which is independent for each pixel, y = D(x + v) - D(x), and the gradient that is read half way,
-    J^T, the cosine of J^T y and v is 1 for the identity, and 0.02 still for JPEG of the least quality. It is 0 when D
-    moves pixels and J^T does not move them back.
+    `imharness.running.projections` says which gradients are found. A look-up answers no change of half of the images.
     """
     bare: Purify = defense.build(trial.device)
-    known, drawn = _as_read(defense, trial, bare), generator(secrets.randbelow(2**62))
-    images = CHANGE + (1 - 2 * CHANGE) * trial.images
-    changes, back = list[torch.Tensor](), list[torch.Tensor]()
-    for _ in range(CHANGES):
-        change = CHANGE * torch.randn(images.shape, generator=drawn).sign().to(images)
-        with torch.no_grad():
-            first, second = (bare(batch, _streams(trial, seed, "followed")) for batch in (images, images + change))
-        if first.shape != second.shape or float((second - first).norm()) < ANSWERED * float(change.norm()):
-            return
-        leaf = (images + change / 2).requires_grad_(True)
-        with torch.enable_grad():
-            between = known(leaf, _streams(trial, seed, "followed"))
-            back += torch.autograd.grad(between, leaf, second - first) if between.requires_grad else [0 * change]
-        changes.append(change)
-    led, changed = (torch.cat(parts).double().flatten() for parts in (back, changes))
-    cosine = float(F.cosine_similarity(led, changed, dim=0))
-    if cosine < FOLLOWED:
+    known, parts = _as_read(defense, trial, bare), list[Followed]()
+    for start in range(0, len(trial.images), trial.batch):
+        some = slice(start, min(start + trial.batch, len(trial.images)))
+        found = follow(
+            _with_streams(bare, trial, seed, some),
+            _with_streams(known, trial, seed, some),
+            trial.images[some],
+            ImageRng([secrets.randbelow(2**31) for _ in trial.names[some]], trial.device),
+            own=defense.info.differentiable,
+        )
+        parts.append(found)
+    misled, answer = (torch.cat([getattr(part, name) for part in parts]) for name in ("misled", "answer"))
+    if float(misled.mean()) > 0:
+        cosine = float(torch.cat([part.cosine for part in parts]).nanmean())
         yield (
             f"misleading gradients: {_read(defense)} does not lead back to a small change of the images (cosine "
             f"{cosine:.3f}); a defense that moves pixels needs its own gradient, or a stand-in that moves them, too"
         )
+    looked_up = int((answer < ANSWERED).sum())
+    if 2 * looked_up >= len(answer):
+        yield f"a look-up: the outputs of {looked_up} of {len(answer)} images stay as they are when the images change"
+
+
+def _with_streams(
+    purify: Purify, trial: TrialAttacks, seed: int, some: slice
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a defense of some of the images, which draws the same random numbers at each call."""
+    return lambda images: purify(images, _streams(trial, seed, "followed").slice(some.start, some.stop))
 
 
 def _randomness(defense: Purification, trial: TrialAttacks, purify: Purify, seed: int) -> Iterator[str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from imharness.contracts.attack import Target
     from imharness.contracts.image_dataset import ImageSet
     from imharness.contracts.model_audit import AuditAnswer, AuditRequest, ModelAudit
+    from imharness.contracts.purification import Purifier
     from imharness.contracts.randomness import ImageRng
     from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
     from imharness.contracts.table_dataset import TableSet
@@ -145,6 +146,12 @@ class StepContext(Protocol):
         component with the role `stand_in`, or else the identity, lends its gradient to a defense that has none (see
         `DefenseInfo`). With the task's option `precision` set to "fast", gradients are computed in bfloat16; with
         "search", so are the scores of black-box attacks.
+        """
+
+    def as_attacked(self, defense: str, *, stand_in: str | None = None) -> Purifier:
+        """Return a defense with the gradient that attacks read: its own, that of a stand-in, or the identity's.
+
+        Its results are not checked against the contract.
         """
 
     def map(

@@ -204,7 +204,8 @@ def _grid(table: Table, labels: Sequence[str]) -> npt.NDArray[np.float64]:
     columns = {own.label: own.key for own in table.columns}
     rows = {own.label: own.values for own in table.rows}
     found = [[rows[row].get(columns.get(column, "")) for column in labels] for row in labels]
-    return np.array([[np.nan if v is None or v.value is None else v.value for v in line] for line in found])
+    numbers = [np.nan if v is None or v.value is None else v.value for line in found for v in line]
+    return np.array(numbers).reshape(len(labels), len(labels))
 
 
 def _row_means(grid: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

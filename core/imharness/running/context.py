@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy.typing as npt
 import torch
@@ -33,9 +33,10 @@ from imharness.running.device import device_name, synchronise
 from imharness.running.memory import OUT_OF_MEMORY, in_batches, is_out_of_memory
 from imharness.running.secret_split import hidden, seeds_of_task
 from imharness.running.shards import ShardDone, Shards
-from imharness.running.target import MetricTarget, straight_through
+from imharness.running.target import MetricTarget, Purify, straight_through
 from imharness.running.traces import deepest_module
 
+P = TypeVar("P")
 TIMED_IMAGES = 8
 OUTPUT_BYTES = 1 << 30
 """The most bytes of finished tasks that a process keeps in memory."""
@@ -156,13 +157,9 @@ class TaskContext:
         attacker: BaseAttack = self.component(attack)
         purify, rng, copies = None, None, 1
         if defense is not None:
-            guard: Purification = self.component(defense)
-            purify = self._cache.built(guard)
-            if stand_in is not None or not guard.info.differentiable:
-                near = None if stand_in is None else self._cache.built(self.component(stand_in))
-                purify = straight_through(purify, near)
+            purify = self.as_attacked(defense, stand_in=stand_in)
             rng = self.rng(names, "target", self._key)
-            copies = samples if guard.info.random else 1
+            copies = samples if self.component(defense).info.random else 1
         return MetricTarget(
             self._cache.built(scored),
             scored.bounds if reference is None else (0.0, 1.0),  # distances declare no bounds
@@ -178,6 +175,13 @@ class TaskContext:
             precision=str(self.options.get("precision", "strict")),
         )
 
+    def as_attacked(self, defense: str, *, stand_in: str | None = None) -> Purify:
+        guard: Purification = self.component(defense)
+        purify: Purify = self._cache.built(guard)
+        if stand_in is None and guard.info.differentiable:
+            return purify
+        return straight_through(purify, None if stand_in is None else self._cache.built(self.component(stand_in)))
+
     def map(
         self, images: ImageSet, function: Callable[[list[int], torch.Tensor], Mapping[str, torch.Tensor]]
     ) -> dict[str, npt.NDArray[Any]]:
@@ -191,7 +195,20 @@ class TaskContext:
 
     def parts(self, total: int, size: int, function: Callable[[int, int], Mapping[str, Any]]) -> dict[str, Any]:
         ranges = [(start, min(start + size, total)) for start in range(0, total, size)]
-        return self._shards.joined(ranges, lambda some: [function(*own) for own in some])
+        return self._shards.joined(
+            ranges, lambda some: [self._part(function, some, place) for place in range(len(some))]
+        )
+
+    def _part(self, function: Callable[[int, int], P], ranges: Sequence[tuple[int, int]], place: int) -> P:
+        """Return what a function gives for a range; how far it says it is counts as a part of the whole."""
+        whole, many = self.progress, len(ranges)
+        self.progress = lambda done, total, /: whole(place * total + done, many * total)
+        try:
+            found = function(*ranges[place])
+        finally:
+            self.progress = whole
+        self.progress(place + 1, many)
+        return found
 
     def time_per_image(self, function: Callable[[torch.Tensor], object], images: ImageSet) -> float:
         batch = images.load(next(images.batches(TIMED_IMAGES))).to(self.device)

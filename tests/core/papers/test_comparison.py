@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from imharness.papers.comparison import compare
+from imharness.papers.comparison import _grid, _row_means, compare
 from imharness.papers.facts import comparison_facts, counts
 from imharness.papers.order import order_of
 from imharness.papers.pointers import extra, match
@@ -382,3 +382,8 @@ def test_every_published_table_is_compared_with_nothing_and_every_pointer_names_
         assert found.verdict == NOT_RUN
         json.dumps(comparison_facts(found), allow_nan=False)
     assert compare(find_table("iqa/4"), None).series == ()
+
+
+def test_a_matrix_of_no_entries_has_no_means() -> None:
+    table = Table(id="t", title="t", caption="", entry="metric", columns=(), rows=())
+    assert _row_means(_grid(table, [])).shape == (0,)

@@ -1,0 +1,108 @@
+"""Gradients that lie are told from honest ones at random projections, and look-ups from what cleans images."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from imharness.components.registry import installed
+from imharness.contracts.randomness import ImageRng
+from imharness.running.projections import ANSWERED, LEAST_OWN, Followed, follow
+from imharness.running.target import straight_through
+from imharness.testing.samples import images as sample_images
+
+CPU = torch.device("cpu")
+ROWS, SIDE = 8, 48
+Function = Callable[[torch.Tensor], torch.Tensor]
+
+
+def with_gradient(forward: Function, back: Function) -> Function:
+    """Return a function that claims another gradient than its own."""
+
+    class Claimed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, images: torch.Tensor) -> torch.Tensor:
+            return forward(images)
+
+        @staticmethod
+        def backward(ctx: object, upstream: torch.Tensor) -> torch.Tensor:
+            return back(upstream)
+
+    return Claimed.apply
+
+
+def followed(purify: Function, known: Function | None = None, *, own: bool) -> Followed:
+    images = (0.05 + 0.9 * sample_images(ROWS, SIDE, SIDE, 3)).mul(255).round() / 255
+    return follow(purify, known or purify, images, ImageRng(range(ROWS)), own=own)
+
+
+@pytest.mark.parametrize("ghost", [0.005, 0.013, 0.03, 0.1])
+@pytest.mark.parametrize("scale", [1.0, 1 / 0.013])
+def test_a_mirror_whose_gradient_is_a_ghost_of_its_own_is_found(ghost: float, scale: float) -> None:
+    mirror = with_gradient(lambda x: x.flip(3), lambda g: scale * (g + ghost * g.flip(3)))
+    found = followed(mirror, own=True)
+    assert (found.cosine < 0.3).all()
+    assert float(found.misled.mean()) > 0.4
+
+
+@pytest.mark.parametrize("ghost", [0.005, 0.013, 0.03, 0.1])
+def test_a_mirror_with_a_ghost_that_has_no_gradient_is_found(ghost: float) -> None:
+    def mirror(images: torch.Tensor) -> torch.Tensor:
+        return ((1 - ghost) * images.flip(3) + ghost * images).detach()
+
+    found = followed(mirror, lambda x: straight_through(lambda y, rng: mirror(y))(x, ImageRng(range(ROWS))), own=False)
+    assert float(found.misled.mean()) > 0.02
+
+
+def test_pixels_that_change_places_within_small_squares_are_found_where_the_gradient_is_said_to_be_their_own() -> None:
+    def swapped(x: torch.Tensor) -> torch.Tensor:
+        return x.unflatten(2, (-1, 4)).unflatten(4, (-1, 4)).flip(3, 5).flatten(4, 5).flatten(2, 3)
+
+    assert float(followed(with_gradient(swapped, lambda g: g), own=True).misled.min()) > 0.4
+
+
+@pytest.mark.parametrize(
+    "defense",
+    [
+        "harness/none",
+        "harness/flip",
+        "harness/rotate",
+        "harness/gaussian-blur",
+        "harness/median-blur",
+        "harness/resize",
+        "harness/upscale",
+        "harness/unsharp",
+        "harness/random-noise",
+        "harness/color-quantization",
+        "harness/diffjpeg",
+        "harness/jpeg[quality=10]",
+        "harness/jpeg[quality=1]",
+    ],
+)
+def test_honest_gradients_are_not(defense: str) -> None:
+    component = installed().one("defense", defense)
+    built, own = component.build(CPU), component.info.differentiable
+    known = built if own else straight_through(built)
+
+    def fixed(purify: Callable[[torch.Tensor, ImageRng], torch.Tensor]) -> Function:
+        return lambda images: purify(images, ImageRng(range(ROWS)))
+
+    found = followed(fixed(built), fixed(known), own=own)
+    assert float(found.misled.mean()) < 0
+    assert (found.answer >= ANSWERED).all()
+
+
+def test_an_exact_gradient_is_found_to_be_exact_whatever_the_defense_does() -> None:
+    blur = torch.ones(3, 1, 5, 5) / 25
+    found = followed(lambda x: F.conv2d(x, blur, padding=2, groups=3), own=True)
+    assert (found.cosine > 0.8).all()
+    assert (found.least == LEAST_OWN).all()
+
+
+def test_what_answers_no_change_is_looked_up_and_its_gradient_tells_nothing() -> None:
+    stored = sample_images(ROWS, SIDE, SIDE, 4)
+    found = followed(lambda x: stored, own=False)
+    assert not found.answer.any()
+    assert found.cosine.isnan().all()
+    assert not found.misled.any()
