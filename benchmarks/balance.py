@@ -22,9 +22,9 @@ from imharness.cli.progress import duration
 from imharness.components.registry import installed
 from imharness.planning.plan import Task
 from imharness.results.store import Store
-from imharness.running.schedule.order import chains, expected, priorities
+from imharness.running.schedule.estimates import Times, chains
+from imharness.running.schedule.order import expected, priorities
 from imharness.running.schedule.sharding import number_of_shards
-from imharness.running.schedule.times import Times
 from imharness.running.watching import task_name
 
 WORKERS = (2, 4, 8, 16)

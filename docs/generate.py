@@ -4,7 +4,7 @@ A generated part stands between ``<!-- generated: KIND ARGUMENT -->`` and ``<!--
 a file of this repository), ``output`` (what a command prints, run in an empty folder), ``orders`` (how a track of a
 run compares with its paper; ``docs/compared.py`` made the file), ``study`` (what ran in a study), ``table`` (one of its
 tables) and ``numbers`` (published numbers beside ours, where the setting is the paper's); ``docs/studies.py`` made the
-file of the last three.
+file of the last three. ``credits`` is a table of sources, as a package carries it.
 """
 
 import json
@@ -16,10 +16,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from imharness.reading.credits import credits_in
+
 ROOT = Path(__file__).resolve().parents[1]
 STUDIES = tuple(sorted(f"docs/studies/{path.stem}.md" for path in (ROOT / "docs" / "studies").glob("*.json")))
-PAGES = ("CONTRIBUTING.md", "docs/papers.md", "docs/using.md", *STUDIES)
-PART = re.compile(r"(<!-- generated: (file|output|orders|study|table|numbers) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+PAGES = ("CONTRIBUTING.md", "docs/credits.md", "docs/papers.md", "docs/using.md", *STUDIES)
+PART = re.compile(
+    r"(<!-- generated: (file|output|orders|study|table|numbers|credits) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
+)
 LANGUAGES = {".py": "python", ".toml": "toml"}
 
 
@@ -92,6 +96,15 @@ def numbers_block(argument: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def credits_block(argument: str) -> str:
+    """Return a table of sources as a table of the page; the argument is the file."""
+    lines = ["| what | who | licence | where | source |", "|---|---|---|---|---|"]
+    for one in credits_in(ROOT / argument):
+        address = f"<{one.address}>" if one.address.startswith("https://") else f"`{one.address}`"
+        lines.append(f"| {one.title} | {one.attribution} | {one.licence} | {one.standing} | {address} |")
+    return "\n".join(lines) + "\n"
+
+
 BLOCKS = {
     "file": file_block,
     "output": output_block,
@@ -99,6 +112,7 @@ BLOCKS = {
     "study": study_block,
     "table": table_block,
     "numbers": numbers_block,
+    "credits": credits_block,
 }
 
 

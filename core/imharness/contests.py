@@ -2,6 +2,7 @@
 
 from imharness.ranking.contest import contest
 from imharness.ranking.controls import controls_of
-from imharness.ranking.rules import Chosen, Contest, common, is_own
+from imharness.ranking.gates import Gate, share_of
+from imharness.ranking.rules import Chosen, Contest, Yardstick, common, is_own
 
-__all__ = ["Chosen", "Contest", "common", "contest", "controls_of", "is_own"]
+__all__ = ["Chosen", "Contest", "Gate", "Yardstick", "common", "contest", "controls_of", "is_own", "share_of"]

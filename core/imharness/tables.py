@@ -5,6 +5,7 @@ from imharness.ranking.tables import mean_value, missing, value_of
 from imharness.results.blocks import Blocks, Lazy
 from imharness.results.boards import Board
 from imharness.results.charts import Chart, Series
+from imharness.results.findings import Finding
 from imharness.results.gallery import Example, Panel
 from imharness.results.rankings import Place, Ranking
 from imharness.results.report import PairedScores, TrackReport
@@ -17,6 +18,7 @@ __all__ = [
     "Column",
     "ColumnSpec",
     "Example",
+    "Finding",
     "Lazy",
     "PairedScores",
     "Panel",

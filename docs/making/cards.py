@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from imharness.components.registry import Registry, installed
 from imharness.contracts.component import Component
 from imharness.ranking.entries import entry_of
+from imharness.reading.credits import credits
 from imharness.results.boards import Board
 from imharness.results.entries import Entry
 from imharness.results.store import Store
@@ -54,6 +55,9 @@ def _card(components: list[Component], registry: Registry, boards: list[Board]) 
         facts["offered as"] = ", ".join(f"`{one.label}`" for one in components)
     for asset in first.assets():
         facts[f"needs {asset.name}"] = f"{asset.licence}; `harness assets get {asset.name}`"
+    for one in credits():
+        if first.info.id in one.used_by:
+            facts[f"uses {one.title}"] = f"{one.attribution}; {one.licence}"
     rows = "\n".join(f"| {cell(name)} | {cell(value)} |" for name, value in facts.items())
     parts = [f"## {entry.id}\n\n{entry.summary}", entry.about, f"| | |\n|---|---|\n{rows}", _parameters(entry)]
     return "\n\n".join(filter(None, [*parts, _measured(entry, boards)])) + "\n"

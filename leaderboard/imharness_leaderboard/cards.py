@@ -54,7 +54,7 @@ def _card(board: Board, views: Sequence[RankingView]) -> Card:
         return Card(board, "", "", None, (), "")
     view, ranking = views[0], views[0].ranking
     rivals = [label for label in view.names if not ranking.places[label].control]
-    rivals.sort(key=lambda label: (label != ranking.winner, not ranking.places[label].passes))
+    rivals.sort(key=lambda label: (label != ranking.winner, not ranking.places[label].able))
     front = front_of(view.table, ranking, 320, 150, small=True)
     pair = tuple(view.names[label] for label in rivals[:2]) if len(rivals) > 1 else ()
     return Card(board, ranking.claim, ranking.winner, front, pair, view.compared(*rivals[:2]) if pair else "")

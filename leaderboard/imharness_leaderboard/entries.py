@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from imharness.results.boards import Board
 from imharness.results.entries import Entry
-from imharness.results.rankings import Place, Ranking
+from imharness.results.rankings import Kept, Place, Ranking
 from imharness.results.tables import ColumnSpec, Row, Table, several
 from imharness_leaderboard.addresses import entry_page
 from imharness_leaderboard.conditions import CONDITIONS
@@ -37,10 +37,7 @@ class Result:
     @property
     def gate(self) -> str:
         """Whether the entry keeps enough utility, in words."""
-        if self.place.passes is None:
-            return "not known: its utility was not measured"
-        than = f"{self.ranking.share:.0%} of the utility of {brief(self.ranking.undefended)}, the undefended entry"
-        return f"passes: it loses at most {than}" if self.place.passes else f"fails: it loses more than {than}"
+        return self.place.gate + "".join(f"; {brief(kept_words(own))}" for own in self.place.kept)
 
     @property
     def verdict(self) -> str:
@@ -48,10 +45,13 @@ class Result:
         if self.place.control:
             return f"It is a control ({self.place.control}) and is never called the winner."
         if self.ranking.winner == self.row.label:
-            return "It is the winner: the best protection among the entries that keep enough utility."
+            return "It is the winner: the best protection among the entries that may win."
+        if self.row.label in self.ranking.may_be_best:
+            return "It may be the best: no entry that may win is shown to protect better."
         reasons = ["it lacks some of the settings"] if not self.place.complete else []
         reasons += ["its protection is an upper bound only"] if self.place.flags else []
-        reasons += ["it costs too much utility"] if self.place.passes is False else []
+        reasons += ["it costs too much"] if self.place.gate == "fails" else []
+        reasons += ["what it costs was not measured on every unit"] if self.place.gate == "not measured" else []
         return f"It cannot win, because {joined(reasons)}." if reasons else ""
 
     @property
@@ -61,6 +61,15 @@ class Result:
         if self.place.needed is None or column is None:
             return ""
         return f"about {several(self.place.needed, column.cluster_unit or column.unit or 'unit')}"
+
+
+def kept_words(own: Kept) -> str:
+    """Return what is asked of an entry and how far from it the entry is, in words."""
+    if own.value is None:
+        return f"{own.label}, {own.least}: not measured on every unit"
+    far = f"{own.value:+.{own.decimals}f}"
+    far += "" if own.low is None else f" [{own.low:+.{own.decimals}f}, {own.high:+.{own.decimals}f}]"
+    return f"{own.label}, {own.least}: {far} from the least that passes"
 
 
 def rank_words(table: Table, row: Row) -> str:

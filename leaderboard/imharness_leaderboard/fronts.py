@@ -97,8 +97,8 @@ def front_of(table: Table, ranking: Ranking, width: float, height: float, *, sma
 
 
 def _best(rows: Sequence[Row], ranking: Ranking) -> str:
-    """Return the first entry that is complete, passes the gate and is no control; empty if there is none."""
-    able = [own for own in rows if (place := ranking.places[own.label]).complete and place.passes and not place.control]
+    """Return the first entry that is complete, may win by the gate and is no control; empty if there is none."""
+    able = [own for own in rows if (place := ranking.places[own.label]).complete and place.able and not place.control]
     return able[0].label if able else ""
 
 

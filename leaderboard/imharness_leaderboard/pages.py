@@ -17,8 +17,9 @@ import jinja2
 import numpy as np
 import numpy.typing as npt
 
-from imharness.errors import DamagedError, StoreError
+from imharness.errors import DamagedError, StoreError, UsageError
 from imharness.exports.data import csv_bytes
+from imharness.reading.credits import Credit, credits
 from imharness.reading.text import reason
 from imharness.results.boards import Board
 from imharness.results.store import Store
@@ -167,8 +168,16 @@ class _Build:
         self._write_home()
         self._page("methods.html", "methods.html", title="Methods", methods=methods(self.boards), here="methods.html")
         self._page("compare.html", "compare.html", title="Compare entries", here="compare.html")
+        self._page("credits.html", "credits.html", title="Credits", here="credits.html", credits=self._credits())
         self._write_changes(releases)
         self.site.finish()
+
+    def _credits(self) -> tuple[Credit, ...]:
+        try:
+            return credits()
+        except UsageError as error:
+            self.problems.append(f"a table of credits cannot be read: {error}")
+            return ()
 
     def _write_home(self) -> None:
         demo, line = data_line(self.boards)

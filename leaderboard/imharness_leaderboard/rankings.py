@@ -20,6 +20,7 @@ from imharness_leaderboard.chips import Name, name_of, short_names
 from imharness_leaderboard.citations import bibtex
 from imharness_leaderboard.commands import compute_again
 from imharness_leaderboard.drawing import Scale, ends, scale_of
+from imharness_leaderboard.entries import kept_words
 from imharness_leaderboard.fronts import Front, front_of
 from imharness_leaderboard.gallery import GalleryExample
 from imharness_leaderboard.scores import Scores
@@ -31,8 +32,6 @@ COLOURS = 6
 """The number of attacks that have a colour of their own; the others share one."""
 DOT, SLOPE, STRIP, BAR = 150.0, 66.0, 100.0, 200.0
 """Widths of the drawings in a row, px."""
-BROKEN = 0.5
-"""An attack breaks an entry if it leaves less than this share of what the entry seems to protect."""
 
 
 class Badge(NamedTuple):
@@ -97,6 +96,11 @@ class RankedRow:
     entries: Sequence[Entry]
     command: str
     bibtex: str
+
+    @property
+    def gate(self) -> str:
+        """What it keeps of what it must keep, in words."""
+        return brief("; ".join(map(kept_words, self.place.kept)))
 
 
 class RankingView:
@@ -207,9 +211,20 @@ class RankingView:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """What the page's script needs beside the index."""
-        keys = ("over", "attack", "attacker", "unaware", "undefended", "winner", "all_controls")
+        keys = (
+            "over",
+            "attack",
+            "attacker",
+            "unaware",
+            "undefended",
+            "winner",
+            "alike",
+            "control_tail",
+            "broken_tail",
+            "references",
+        )
         places = {
-            label: {"control": p.control, "passes": p.passes, "flagged": bool(p.flags)}
+            label: {"control": p.control, "able": p.able, "flagged": bool(p.flags)}
             for label, p in self.ranking.places.items()
         }
         facts = {key: getattr(self.ranking, key) for key in keys}
@@ -220,7 +235,6 @@ class RankingView:
             "names": self.names,
             "attackNames": self.attack_names,
             "colours": COLOURS,
-            "broken": BROKEN,
             "measure": self.column("worst").label,
         }
 
@@ -260,6 +274,13 @@ class RankingView:
             )
             for value, found in means.items()
         ]
+
+    @cached_property
+    def findings(self) -> list[tuple[str, list[str]]]:
+        """What is shown, ruled out and open, sentence by sentence."""
+        tiers = ("shown", "ruled out", "open")
+        found = [(tier, [own.text for own in self.ranking.findings if own.tier == tier]) for tier in tiers]
+        return [(tier, texts) for tier, texts in found if texts]
 
     @cached_property
     def wins(self) -> Table | None:
@@ -337,11 +358,17 @@ class RankingView:
     def _badges(self, row: Row, place: Place) -> list[Badge]:
         found = []
         if row.label == self.ranking.winner:
-            found.append(Badge("first", "winner", "The best entry that passes, is complete and is not a control"))
+            found.append(
+                Badge(
+                    "first", "winner", "Shown to be better than each other entry that may win, and than every control"
+                )
+            )
+        elif row.label in self.ranking.may_be_best:
+            found.append(Badge("first", "may be best", "No entry that may win is shown to protect better"))
         if place.control:
             found.append(Badge("control", "control", f"{place.control}: it is ranked, and never wins"))
-        if attack := self.broken(row, place):
-            why = f"The worst attack leaves less than {BROKEN:.0%} of what it seems to protect"
+        if place.broken is not None and (attack := place.broken.attack):
+            why = "The worst attack is shown to leave less than half of what it seems to protect"
             found.append(Badge("broken", f"broken by {self.attack_names[attack]}", why))
         found += [Badge("flagged", "flagged", f"{flag}: its protection is an upper bound") for flag in place.flags]
         if not place.complete:
@@ -349,24 +376,6 @@ class RankingView:
         if self.ranking.proxies:
             found.append(Badge("proxy", "proxy", "; ".join(self.ranking.proxies)))
         return found
-
-    def broken(self, row: Row, place: Place) -> str:
-        """Return the attack that breaks an entry, or "".
-
-        Attacks that do not know the entry show how much better than the undefended entry it seems. It is broken if the
-        worst attack leaves less than `BROKEN` of that, and if it is more than chance: the two intervals are apart.
-        """
-        plain = next((own for own in self.table.rows if own.label == self.ranking.undefended), None)
-        if plain is None or place.control or not place.broken_by:
-            return ""
-        numbers = [own.values.get(key) for key in ("unaware", "worst") for own in (plain, row)]
-        before, seen, bare, held = (value or Value() for value in numbers)
-        way = 1 if self.column("worst").better == "higher" else -1
-        if None in (before.value, bare.value, held.value, before.low, before.high, seen.low, seen.high):
-            return ""
-        apart = seen.low > before.high if way > 0 else seen.high < before.low  # type: ignore[operator]
-        lasts = way * (held.value - bare.value) < BROKEN * way * (seen.value - before.value)  # type: ignore[operator]
-        return next(iter(place.broken_by)) if apart and lasts else ""
 
     def _bars(self, label: str) -> list[Bar]:
         largest = max((abs(v) for own in self._means.values() for v in own.values()), default=0.0) or 1.0

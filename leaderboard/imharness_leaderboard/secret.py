@@ -64,11 +64,16 @@ def _flagged(ranking: Ranking, public: Scores | None, secret: Scores | None) -> 
         for label, place in ranking.places.items()
     }
     changes: dict[str, object] = {"places": marked}
-    if ranking.winner in reasons:
+    lost = [label for label in ranking.may_be_best if label in reasons]
+    if lost:
+        why = "; ".join(f"{brief(label)} is {reasons[label]}" for label in lost)
         changes |= {
             "winner": "",
-            "claim": f"There is no winner: {brief(ranking.winner)} is first, but is {reasons[ranking.winner]}.",
+            "may_be_best": tuple(label for label in ranking.may_be_best if label not in reasons),
+            "claim": f"There is no winner: of those that may be best, {why}.",
         }
+    if reasons:
+        changes["findings"] = tuple(own for own in ranking.findings if own.entry not in reasons)
     return ranking.model_copy(update=changes)
 
 

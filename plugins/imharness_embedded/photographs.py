@@ -29,10 +29,14 @@ TEST = (*SCENES, "clock_motion", "grace_hopper", "moon", "page", "text")
 SMALL = {"page": 191, "text": 172}
 """The shorter side of test photographs that are too small for the largest crops, px."""
 TRAIN = ("coffee", "flower", "motorcycle_left", "motorcycle_right", "hubble_deep_field")
+FURTHER = ("coffee", "flower", "goshawk", "zebra", "hubble_deep_field")
+"""The photographs of thumbnails beside the scenes; all are free."""
 TEXTURES = ("brick", "camera", "coins", "grass", "gravel", "immunohistochemistry", "retina")
 """Further training photographs for the ladder; some are grey."""
 FILES = {"immunohistochemistry": "ihc"}
 """What the file of a photograph is called, where it is not the photograph's name."""
+PICTURES = Path(__file__).parent / "pictures"
+"""Photographs that ship with this package, all free; ``sources.toml`` says whose they are."""
 SEVERITIES = (1, 2, 3, 4, 5)
 TRAINING_CROPS = 20
 
@@ -44,6 +48,8 @@ def photograph(name: str) -> Array:
             return np.ascontiguousarray(read_pixels(Path(name)))
         except UsageError as error:
             raise ContractError(str(error)) from None
+    if (PICTURES / f"{name}.jpg").is_file() and name not in (*TEST, *TRAIN):
+        return photograph(str(PICTURES / f"{name}.jpg"))
     if name == "grace_hopper":
         return photograph(str(shipped("matplotlib", "mpl-data/sample_data", name)))
     sklearn = name in ("china", "flower")
@@ -164,10 +170,30 @@ class SeverityLadder(ImageDataset):
         return image_set(names, np.stack(stack), columns, "minus the severity of the distortion, not human judgements")
 
 
+class Pictures(SeverityLadder):
+    """One crop of each of 36 free photographs, clean or in one severity of one distortion; labels are a proxy."""
+
+    info = Info(id="harness/pictures", version="1")
+    split: Literal["test"] = Field(default="test", description="No photograph is trained on.")
+    severities: tuple[int, ...] = Field(default=(1, 3, 5), description="The severities to include, of 1 to 5.")
+    per_photograph: int = Field(default=1, ge=1, le=1, description="Crops per photograph: units are independent.")
+    rotating: bool = Field(default=True, description="Each crop by one distortion, which changes from crop to crop.")
+
+    def sources(self) -> tuple[str, ...]:
+        """Return the photographs that ship with this package, by full path."""
+        return tuple(str(path) for path in sorted(PICTURES.glob("*.jpg")))
+
+    def rungs(self, crop: int) -> list[tuple[str, int]]:
+        """Return the one distortion of a crop: severities change with every crop, distortions after all severities."""
+        severity = (0, *self.severities)[crop % (1 + len(self.severities))]
+        family = list(FAMILIES)[crop // (1 + len(self.severities)) % len(FAMILIES)]
+        return [(family, severity) if severity else ("clean", 0)]
+
+
 class Thumbnails(ImageDataset):
     """Crops of real photographs, shrunk to a few pixels; the label is the photograph."""
 
-    info = Info(id="harness/thumbnails", version="3")
+    info = Info(id="harness/thumbnails", version="4")
     split: Literal["test", "train"] = Field(
         default="test", description="Which crops to use; training crops may overlap."
     )
@@ -184,13 +210,13 @@ class Thumbnails(ImageDataset):
         names, stack, labels, classes, sources = [], [], [], [], []
         count = self.per_photograph * (1 if self.split == "test" else TRAINING_CROPS)
         side = 4 * self.size + (self.split == "train")  # crops of another size are cut at other places
-        for label, source in enumerate((*SCENES, *TRAIN) if self.shows == "scenes" else TEXTURES):
+        for label, source in enumerate((*SCENES, *FURTHER) if self.shows == "scenes" else TEXTURES):
             for position, crop in enumerate(crops(source, side, count)):
                 names.append(f"{source}-{position}" if self.split == "test" else f"{source}-train-{position}")
                 stack.append(cv2.resize(crop, (self.size, self.size), interpolation=cv2.INTER_AREA))
                 labels.append(label)
                 classes.append(source.replace("_", " "))
-                sources.append(source.removesuffix("_left").removesuffix("_right"))  # one scene, seen by two lenses
+                sources.append(source)
         columns = {"label": labels, "class": classes, "source": sources}
         return image_set(names, np.stack(stack), columns, "the photograph a crop comes from")
 
@@ -211,5 +237,6 @@ def components() -> list[ImageDataset]:
     return [
         SeverityLadder(),
         SeverityLadder(split="train", per_photograph=12),
+        Pictures(),
         Thumbnails(),
     ]

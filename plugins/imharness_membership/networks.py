@@ -73,12 +73,13 @@ class Split:
         part: str,
         after: After = lambda number, network, done: None,
         number: int = 0,
+        of: int = 1,
     ) -> torch.nn.Module:
-        """Return a network trained on its members."""
+        """Return a network trained on its members, one of so many that are trained one after the other."""
         network = self.fresh(part)
 
         def progress(done: int, total: int) -> None:
-            self.context.progress(done, total)
+            self.context.progress(number * total + done, of * total)
             after(number, network, done)
 
         train = self.context.build(training)
@@ -104,7 +105,7 @@ class Split:
         train_together = self.context.build(training, first, method="build_together")
         if train_together is None:
             return [
-                self.trained(training, member, reference, part, after, number)
+                self.trained(training, member, reference, part, after, number, len(members))
                 for number, (member, part) in enumerate(zip(members, parts, strict=True))
             ]
         networks = [first, *(self.fresh(part) for part in parts[1:])]

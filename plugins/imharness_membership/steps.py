@@ -133,10 +133,9 @@ def sensitivity(context: StepContext) -> StepResult:
     moved = []
     for number in range(count):
         left = torch.cat([member[:number], member[number + 1 :]])
-        network = split.trained(defense, left, reference, "target")
+        network = split.trained(defense, left, reference, "target", number=number, of=count)
         one = member[number : number + 1]
         moved.append(float((entropy(network, one) / entropy(whole, one)).log()))
-        context.progress(number + 1, count)
     return StepResult(rows={"row": member[:count].numpy(), "sensitivity": moved})
 
 

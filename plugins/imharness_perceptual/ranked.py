@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.contests import Contest, contest, controls_of
+from imharness.contests import Contest, contest, controls_of, share_of
+from imharness.stats import contributions
 from imharness.tables import Blocks, Chart, Column, Value, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_perceptual.choices import attacked_distances, forced_choices
@@ -64,7 +65,16 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         flags=_unmoved(query),
         proxies=_proxies(query),
         balanced="distortion",
-        all_controls=True,
+        alike=lambda own: (own["dataset"], own["distortion"]),
+        gates=(
+            share_of(
+                utility.label,
+                best,
+                share,
+                lambda metric: _beside(untouched, metric, best),
+                among=len(untouched.entries),
+            ),
+        ),
         claim=f"{{winner}} reaches {{protection}} of what {people} {hit}, and {{utility}} untouched; {best}, which "
         "agrees best untouched, reaches {without} and {plain}.",
     )
@@ -99,6 +109,21 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
 def _agreed(untouched: Blocks, metric: str) -> Value:
     families = sorted({own["distortion"] for own in untouched.conditions})
     return mean_of_families(parts_of(untouched, metric, families, "share"))
+
+
+def _beside(untouched: Blocks, metric: str, best: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return what each photograph adds to the agreement of a metric and of the best one, mean over families."""
+    rows = [untouched.entries.index(label) for label in (metric, best)]
+    numbers = np.concatenate([block[rows] for block in untouched.values["share"]], axis=1)
+    if np.isnan(numbers).any():
+        return None
+    families = np.concatenate(
+        [np.full(len(u), own["distortion"]) for u, own in zip(untouched.units, untouched.conditions, strict=True)]
+    )
+    _, place, sizes = np.unique(families, return_inverse=True, return_counts=True)
+    photographs = np.concatenate([untouched.clusters("photograph", c) for c in range(len(untouched.conditions))])
+    own, plain = contributions(numbers, photographs.astype(str), len(place) / len(sizes) / sizes[place])
+    return own, plain
 
 
 def _reach(choices: Blocks) -> dict[str, float]:

@@ -8,12 +8,15 @@ image the strongest attack that did converge counts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imharness.contests import Contest, common, contest, controls_of, is_own
+from imharness.contests import Contest, common, contest, controls_of, is_own, share_of
+from imharness.contests import Yardstick as Further
+from imharness.stats import contributions
 from imharness.tables import Blocks, Chart, Column, ColumnSpec, Row, Table, Value, Wins, mean_value, missing, ranked
 from imharness.tracks import Query, TrackReport
 from imharness_reconstruction.agreement import Study, agreement
@@ -31,6 +34,9 @@ BY = ["dataset", "attack", "attacker", "state", "metric"]
 CELL = "dataset, attack, model, defense"
 CLUSTER = {"cluster": "source", "cluster_unit": "photograph"}
 UNAWARE, ADAPTIVE = "unaware", "adaptive"
+ALSO = ("harness/semsim", "harness/psnr")
+"""Metrics by which a winner has to be better, too, whichever ranks; fixed here, not chosen on a board."""
+SURVIVING = re.compile(r"surviving=[^,\]]*,?|,?surviving=[^,\]]*")
 
 
 @dataclass(frozen=True)
@@ -66,18 +72,31 @@ def yardstick(studies: Sequence[Study], metrics: Sequence[str]) -> Yardstick:
     return Yardstick(best, about, who)
 
 
+def _further(rules: Contest) -> Further:
+    own = rules.protection
+    assert own.wins is not None
+    wins = replace(own.wins, id=f"{own.wins.id}-{own.label}", title=f"{own.wins.title}, by {own.label}")
+    return Further(rules.scores.part(rules.settings), replace(own, wins=wins))
+
+
 def ranked_models(query: Query, studies: Sequence[Study], share: float) -> TrackReport:
     """Return the ranking, with a table of every metric on the same reconstructions; nothing without scores."""
     kinds = query("SELECT DISTINCT metric, closeness FROM leakage ORDER BY metric")
     closeness = dict(zip(kinds["metric"], kinds["closeness"], strict=True))
     chosen = yardstick(studies, list(closeness))
-    accuracy = _accuracies(query)
-    rules = _rules(query, chosen.metric, closeness[chosen.metric], accuracy, share)
+    right = _right(query)
+    accuracy = _accuracies(right)
+    rules = _rules(query, chosen.metric, closeness[chosen.metric], accuracy, share, right)
     without = f", and {_mean_image(rules)} is reached without any gradient" if FLOOR in rules.scores.entries else ""
     label = rules.protection.label
     rules = replace(
         rules,
         proxies=(*chosen.proxies, *_small(query)),
+        yardsticks=[
+            _further(_rules(query, metric, closeness[metric], accuracy, share))
+            for metric in ALSO
+            if metric in closeness and metric != chosen.metric
+        ],
         claim=f"{{winner}} leaks least of the models that keep test accuracy: the strongest attack that converged "
         f"reaches {label} {{protection}}; without a defense it reaches {{without}}{without}. Test accuracy is "
         "{utility}, and {plain} without a defense.",
@@ -121,7 +140,14 @@ def _short(metric: str) -> str:
     return metric.partition("/")[2]
 
 
-def _rules(query: Query, metric: str, closeness: int, accuracy: Mapping[str, Value], share: float) -> Contest:
+def _rules(
+    query: Query,
+    metric: str,
+    closeness: int,
+    accuracy: Mapping[str, Value],
+    share: float,
+    right: Blocks | None = None,
+) -> Contest:
     scores, unknown = _shared(_scores(query, metric), accuracy)
     plain = [entry for entry in scores.entries if entry.endswith(f" + {BASELINE}")]
     best = max(
@@ -157,6 +183,11 @@ def _rules(query: Query, metric: str, closeness: int, accuracy: Mapping[str, Val
         unaware=UNAWARE,
         share=share,
         controls=_never_crowned(query, scores.entries, accuracy),
+        references=frozenset({FLOOR}),
+        gates=(share_of(utility.label, best, share, lambda entry: _beside_plain(right, entry, best), among=len(plain)),)
+        if right is not None
+        else (),
+        alike=lambda own: (*(own[name] for name in ("dataset", "state")), SURVIVING.sub("", own["attack"])),
         unknown=unknown,
         met="failed",
     )
@@ -260,12 +291,27 @@ def _explained(scores: Blocks, row: int) -> tuple[np.ndarray, np.ndarray]:
     return done, sources[met][first]
 
 
-def _accuracies(query: Query) -> dict[str, Value]:
-    """Return the test accuracy of every protected model that was trained."""
+def _beside_plain(right: Blocks, entry: str, plain: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return what each photograph adds to the test accuracy of a model and of an undefended one, on the same images."""
+    if not {entry, plain} <= set(right.entries):
+        return None
+    numbers = np.concatenate(
+        [own[[right.entries.index(x) for x in (entry, plain)]] for own in right.values["accuracy"]], axis=1
+    )
+    met = ~np.isnan(numbers[1])
+    sources = np.concatenate([right.clusters("source", c) for c in range(len(right.conditions))]).astype(str)
+    if not met.any() or np.isnan(numbers[0, met]).any():
+        return None
+    own, beside = contributions(numbers[:, met], sources[met])
+    return own, beside
+
+
+def _right(query: Query) -> Blocks | None:
+    """Return 1 for each held-out image that a protected model classifies right, else 0; None where none was trained."""
     if "train" not in query.steps:
-        return {}
+        return None
     source = "source" if "source" in query("SELECT * FROM train LIMIT 0") else "name"
-    right = query.blocks(
+    return query.blocks(
         f"SELECT dataset, dataset || ' ' || name AS image, dataset || ' ' || {source} AS source, "
         "model || ' + ' || defense AS entry, CAST(\"right\" AS DOUBLE) AS accuracy FROM train",
         entry="entry",
@@ -274,7 +320,12 @@ def _accuracies(query: Query) -> dict[str, Value]:
         measures=["accuracy"],
         about=["source"],
     )
-    return {entry: mean_value(*right.once_by("source", "accuracy", entry)) for entry in right.entries}
+
+
+def _accuracies(right: Blocks | None) -> dict[str, Value]:
+    """Return the test accuracy of every protected model that was trained."""
+    entries = right.entries if right is not None else ()
+    return {entry: mean_value(*right.once_by("source", "accuracy", entry)) for entry in entries} if right else {}
 
 
 def _never_crowned(query: Query, entries: Sequence[str], accuracy: Mapping[str, Value]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from imharness.contests import Contest, contest
+from imharness.contests import Contest, contest, share_of
 from imharness.ranking.tables import win_table
 from imharness.results.boards import Board
 from imharness.results.entries import Entry, Parameter
@@ -56,6 +56,11 @@ def blocks(seed: int = 5) -> Blocks:
     )
 
 
+def near(mean: float) -> np.ndarray:
+    """Return what each of 12 photographs adds to a mean."""
+    return mean + 0.005 * np.where(np.arange(12) % 2, 1, -1)
+
+
 def rules(scores: Blocks, **changes: object) -> Contest:
     """Return the contest of these scores."""
     wins = Wins("contest-d", "Who beats whom by D", "lower D", measure="D, % of the range")
@@ -80,6 +85,7 @@ def rules(scores: Blocks, **changes: object) -> Contest:
             ),
         ),
         "undefended": NONE,
+        "gates": [share_of("SROCC clean", NONE, 0.05, lambda label: (near(UTILITY[label]), near(UTILITY[NONE])))],
         "claim": CLAIM,
         "controls": {NONE: "undefended"},
         "flags": {NOISE: ("more steps lowered the attack's success",)},

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
 import html5lib
@@ -14,6 +15,7 @@ import pytest
 from imharness.errors import StoreError
 from imharness.exports import sheet_of
 from imharness.exports.marks import Marks
+from imharness.reading.credits import credits
 from imharness.results.store import Store
 from imharness.results.tables import ColumnSpec, Value
 from imharness.results.version import SCHEMA
@@ -39,6 +41,7 @@ def test_every_kind_of_page_is_there(built: Path) -> None:
         "compare.html",
         "changes.html",
         "data.html",
+        "credits.html",
         "acme--evil/main.html",
         "acme--evil/wins.html",
         "acme--evil/conditions-defense.html",
@@ -46,6 +49,13 @@ def test_every_kind_of_page_is_there(built: Path) -> None:
         "entries/defense-acme--blur.html",
     } <= found
     assert sum(name.startswith("entries/") for name in found) == len(ENTRIES) + len(LEVELS)
+
+
+def test_every_page_leads_to_the_credits_of_photographs_and_weights(built: Path) -> None:
+    shown = unescape(pages(built)["credits.html"])
+    for one in credits():
+        assert {one.title, one.attribution, one.licence} <= set(re.findall(r">([^<]+)</t[dh]>", shown))
+    assert all("credits.html" in text for text in pages(built).values())
 
 
 def test_everything_is_escaped(built: Path) -> None:

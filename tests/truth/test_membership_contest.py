@@ -136,12 +136,12 @@ def test_outputs_that_are_rescaled_give_as_much_away(squeezed: TrackReport) -> N
         own, plain = rows[label]["worst"], rows[PLAIN]["worst"]
         assert plain.low <= own.value <= plain.high, label
         assert own.low > 0.5
-        assert ranking.places[label].passes
+        assert ranking.places[label].gate != "fails"
     assert ranking.winner == ""
 
 
 def test_outputs_that_are_permuted_cost_all_accuracy(squeezed: TrackReport) -> None:
-    assert squeezed.rankings[0].places["acme/squeezed[how=turned]"].passes is False
+    assert squeezed.rankings[0].places["acme/squeezed[how=turned]"].gate == "fails"
 
 
 def test_the_order_of_margins_is_that_of_the_values_whatever_their_scale() -> None:
@@ -243,7 +243,7 @@ def test_under_the_null_a_winner_is_named_in_5_percent_of_the_studies() -> None:
     studies, crowned = 40, 0
     for seed in range(studies):
         query = Simulated(4, seed, splits=8)
-        crowned += bool(ranked_defenses(query, halves(scores_of(query)), same, 0.05).rankings[0].winner)
+        crowned += bool(ranked_defenses(query, halves(scores_of(query)), same, {}, 0.05).rankings[0].winner)
     assert crowned / studies <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / studies)
 
 
@@ -252,7 +252,7 @@ def test_an_evaluator_that_one_defense_escaped_leaves_it_without_a_rank() -> Non
     query = Simulated(4, 0, splits=8)
     query.remove("defense = 'x/03' AND evaluator = 'x/05'")
     same = Column("test", "Test accuracy", "", "higher", value=lambda _: Value(value=0.9))
-    shown = ranked_defenses(query, halves(scores_of(query)), same, 0.05)
+    shown = ranked_defenses(query, halves(scores_of(query)), same, {}, 0.05)
     last = shown.tables[0].rows[-1]
     assert last.label == "x/03"
     assert last.values["rank"].value is None

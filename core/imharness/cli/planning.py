@@ -1,20 +1,33 @@
-"""What `harness run --dry-run` shows: what there is to do, and what it will cost."""
+"""What `harness run --dry-run` shows: what there is to do, what it will cost, and what a plan amounts to.
+
+The last is told where something is missing on this machine: cells, rows, and hours on a GPU of a stated rate.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from imharness.cli import console
-from imharness.cli.outlook import outlook_facts, say_outlook
 from imharness.cli.progress import duration
+from imharness.components.inputs.needs import Input, inputs_of
+from imharness.contracts.component import Component
+from imharness.contracts.image_dataset import ImageDataset
+from imharness.contracts.table_dataset import TableDataset
+from imharness.errors import Unavailable
 from imharness.planning.plan import Graph, Task
 from imharness.results.store import Store
 from imharness.running.budget import finished
-from imharness.running.schedule.estimate import Left, bytes_of, left_of
-from imharness.running.schedule.outlook import tells_size
-from imharness.running.schedule.times import Times
+from imharness.running.schedule.estimates import Left, Times, bytes_of, left_of
+
+RATE = 20e12
+"""Floating-point operations per second of the GPU that hours are stated for."""
+ASSUMED = (
+    "20 TFLOP/s in float32, an assumption: 30% of the 67 that an H100 is sold with; passes through networks alone, "
+    "without filters, codecs and searches on the CPU"
+)
 
 
 def dry_run_report(
@@ -48,8 +61,8 @@ def dry_run_report(
     gaps = [gap.model_dump() | {"cells": counts[what]} for what, gap in {gap.what: gap for gap in missing}.items()]
     lacking = any(graph.missing for graph in graphs)
     if as_json:
-        outlook = outlook_facts(whole() if lacking else graphs)
-        estimate = {"estimate": _estimate(cost, times.device, workers, size), "outlook": outlook}
+        amounts = outlook_facts(whole() if lacking else graphs)
+        estimate = {"estimate": _estimate(cost, times.device, workers, size), "outlook": amounts}
         console.emit({"cells": facts, "unavailable": gaps, **estimate})
         return
     columns, rows = ["track", "step", "cells", "done", "to run"], list[tuple[object, ...]]()
@@ -97,3 +110,154 @@ def _told(cost: Left | None, device: str, workers: int, size: float) -> str:
         f"{how} {duration(cost.seconds)} of {device}, {duration(cost.wall_s(workers))} with {workers} "
         f"worker{'' if workers == 1 else 's'}; {size / 1e6:,.0f} MB in the store{some}"
     )
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What the cells of one track amount to.
+
+    `counted`: of the `cells`, those whose rows and operations the track knows. `rows`, `operations`: of these.
+    """
+
+    track: str
+    cells: int
+    counted: int
+    rows: int
+    operations: float
+
+    @property
+    def hours(self) -> float:
+        """Hours on the GPU of the stated rate."""
+        return self.operations / RATE / 3600
+
+
+def outlook(graph: Graph) -> Outlook:
+    """Return what a graph amounts to; it should be planned as if everything were on this machine."""
+    units = {name: _units(component) for name, component in graph.components.items()}
+    counted, rows, operations = 0, 0, 0.0
+    for task in graph.tasks.values():
+        spec = task.spec
+        dataset = spec.components.get("dataset")
+        size = units.get(f"dataset {dataset.label}", 0) if dataset else 0
+        found = graph.track.work(spec, size if spec.limit is None else min(size, spec.limit))
+        if found is not None:
+            counted, rows, operations = counted + 1, rows + found.rows, operations + found.operations
+    return Outlook(graph.track.info.id, len(graph.tasks), counted, rows, operations)
+
+
+def tells_size(graph: Graph) -> bool:
+    """Return whether a data set of a graph says how much it holds before it is read; without one nothing is counted."""
+    return any(map(_units, graph.components.values()))
+
+
+def _units(component: Component) -> int:
+    return component.published_units() if isinstance(component, ImageDataset | TableDataset) else 0
+
+
+def waiting_for(graph: Graph, inputs: Sequence[Collection[Component]]) -> list[int]:
+    """Return how many cells wait for each input, given the components that need it; a cell may wait for several.
+
+    A cell waits for what its own components need, and for what the cells need that it depends on.
+    """
+    place = {f"{component.kind} {component.label}": 0 for component in graph.components.values()}
+    for number, users in enumerate(inputs):
+        for user in users:
+            place[f"{user.kind} {user.label}"] = place.get(f"{user.kind} {user.label}", 0) | 1 << number
+    masks, counts = dict[str, int](), Counter[int]()
+    for key, task in graph.tasks.items():  # every task stands behind those it needs
+        mask = 0
+        for ref in task.spec.components.values():
+            mask |= place[f"{ref.kind} {ref.label}"]
+        for need in task.spec.needs.values():
+            mask |= masks[need]
+        masks[key] = mask
+        counts[mask] += 1
+    return [sum(n for mask, n in counts.items() if mask >> number & 1) for number in range(len(inputs))]
+
+
+def outlook_facts(graphs: Sequence[Graph]) -> dict[str, Any]:
+    """Return facts about graphs that were planned as if everything were on this machine."""
+    return {
+        "rate": ASSUMED,
+        "tracks": [_track(outlook(graph)) for graph in graphs],
+        "inputs": _inputs(graphs),
+        "weights_to_train": _to_train(graphs),
+    }
+
+
+def say_outlook(facts: dict[str, Any]) -> None:
+    """Print the facts as tables, unless no size is known before the data are read, as for data that ship."""
+    if not any(own["counted"] for own in facts["tracks"]):
+        return
+    rows = [
+        (own["track"], f"{own['cells']:,}", _of(own, "rows", "{:,}"), _of(own, "gpu_hours", "{:,.1f} h"))
+        for own in facts["tracks"]
+    ]
+    console.table("If nothing were missing", ["track", "cells", "rows", "GPU"], rows)
+    console.say(f"GPU: hours on one that computes {facts['rate']}")
+    fetched = [own for own in facts["inputs"] if own["downloads"]]
+    by_hand = [own for own in facts["inputs"] if not own["downloads"]]
+    if fetched:
+        known = sum(own["bytes"] for own in fetched)
+        unknown = sum(not own["bytes"] for own in fetched)
+        more = f", and {unknown} whose sizes are not published" if unknown else ""
+        console.table("To download", ["what", "bytes", "cells", "how"], [_row(own) for own in fetched])
+        console.say(f"{len(fetched)} downloads: {known / 1e9:,.2f} GB{more}; all: harness assets get --profile NAME")
+    if by_hand:
+        console.table("To fetch by hand", ["what", "bytes", "cells", "how"], [_row(own) for own in by_hand])
+    if facts["weights_to_train"]:
+        console.table("To train first", ["command"], [(command,) for command in facts["weights_to_train"]])
+
+
+def _row(own: dict[str, Any]) -> tuple[object, ...]:
+    return own["name"], f"{own['bytes']:,}" if own["bytes"] else "not published", f"{own['cells']:,}", own["how"]
+
+
+def _of(own: dict[str, Any], name: str, form: str) -> str:
+    if not own["counted"]:
+        return "unknown"
+    return form.format(own[name]) + ("" if own["counted"] == own["cells"] else " and more")
+
+
+def _track(found: Outlook) -> dict[str, Any]:
+    return {
+        "track": found.track,
+        "cells": found.cells,
+        "counted": found.counted,
+        "rows": found.rows,
+        "operations": found.operations,
+        "gpu_hours": found.hours,
+    }
+
+
+def _inputs(graphs: Sequence[Graph]) -> list[dict[str, Any]]:
+    """Return what is missing on this machine, and how many cells wait for it."""
+    components = [component for graph in graphs for component in graph.components.values()]
+    missing = [found for found in inputs_of(components).values() if found.gap is not None]
+    waiting = [waiting_for(graph, [found.users for found in missing]) for graph in graphs]
+    cells = [sum(own) for own in zip(*waiting, strict=True)]
+    return [_input(found, count) for found, count in zip(missing, cells, strict=True)]
+
+
+def _input(found: Input, cells: int) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "downloads": found.downloads,
+        "bytes": found.size,
+        "cells": cells,
+        "how": found.steps,
+        "licence": found.what.licence,
+    }
+
+
+def _to_train(graphs: Sequence[Graph]) -> list[str]:
+    """Return the commands that train weights which nobody published."""
+    found = dict[str, None]()
+    for graph in graphs:
+        for component in graph.components.values():
+            try:
+                component.require()
+            except Unavailable as error:
+                if error.remedy.startswith("harness train"):
+                    found[error.remedy] = None
+    return list(found)

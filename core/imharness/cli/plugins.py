@@ -47,6 +47,7 @@ def show(name: str, as_json: bool) -> None:
     """Show one component, NAME: what it is, its parameters with bounds and defaults, its package."""
     from imharness.components.papers import paper_of
     from imharness.components.registry import installed
+    from imharness.reading.credits import credits
 
     registry, found = installed(), list[Component]()
     for kind in KINDS:
@@ -63,6 +64,7 @@ def show(name: str, as_json: bool) -> None:
         facts |= info.model_dump(mode="json")
         facts |= {"package": f"{origin.distribution} {origin.version}", "author": origin.author}
         facts |= {"licence": origin.licence, "assets": [asset.name for asset in component.assets()]}
+        facts["credits"] = [one.line for one in credits() if component.info.id in one.used_by]
         if as_json:
             console.emit(facts | {"parameters": properties})
             continue
@@ -73,6 +75,22 @@ def show(name: str, as_json: bool) -> None:
                 for n, p in properties.items()
             ]
             console.table("Parameters", ["name", "type", "default", "bounds", "meaning"], rows)
+
+
+@plugins.command("credits")
+@json_option()
+def show_credits(as_json: bool) -> None:
+    """Show where photographs and weights come from, who is to be named, and under which licences."""
+    from dataclasses import asdict
+
+    from imharness.reading.credits import credits
+
+    found = credits()
+    if as_json:
+        console.emit({"credits": [asdict(one) | {"files": dict(one.files)} for one in found]})
+        return
+    rows = [(one.title, one.attribution, one.licence, one.standing, one.address) for one in found]
+    console.table("Credits", ["what", "who", "licence", "where", "source"], rows)
 
 
 def _shown(value: object) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SHOWN = 40
 """The most rows of a ranking that are printed."""
+SENTENCES = 5
+"""Of more sentences of one tier than these the first ones are printed."""
 COLUMNS = ("rank", "worst", "utility")
 """The columns of a ranking that fit on a narrow terminal."""
 
@@ -64,6 +66,12 @@ def show(board: Board) -> None:
             console.say(f"  {letter}: {text}")
     for ranking in board.rankings[:1]:
         console.say(ranking.claim)
+        for tier in ("shown", "ruled out", "open"):
+            own = [finding.text for finding in ranking.findings if finding.tier == tier]
+            for text in own[:SENTENCES]:
+                console.say(f"  {tier}: {text}")
+            if len(own) > SENTENCES:
+                console.say(f"  {tier}: {len(own) - SENTENCES} more sentences on the page of the track")
 
 
 def _rows(sheet: Sheet) -> list[list[str]]:

@@ -66,7 +66,7 @@ def repository_in(address: str) -> str:
 
 def dataset_files(boards: Sequence[Board], repository: str, release: str) -> dict[str, bytes]:
     """Return path -> content of the files in the repository of a release."""
-    files = [rankings_of(boards), numbers_of(boards), entries_of(boards)]
+    files = [rankings_of(boards), findings_of(boards), numbers_of(boards), entries_of(boards)]
     contents = {file.path: file.content() for file in files}
     facts = croissant(boards, files, contents, repository, release)
     return contents | {
@@ -88,7 +88,8 @@ def rankings_of(boards: Sequence[Board]) -> File:
         "winner": (pa.bool_(), "Whether it is the winner."),
         "control": (pa.string(), "What control it is; a control never wins. Empty for an entry."),
         "complete": (pa.bool_(), "Whether it was measured in every setting."),
-        "passes": (pa.bool_(), "Whether it keeps the utility that an entry must keep to win; null if not known."),
+        "may_be_best": (pa.bool_(), "Whether no entry that can win is shown to be better, by some yardstick."),
+        "gate": (pa.string(), "Whether it keeps what a winner must: passes, fails, not told or not measured."),
         "flags": (pa.string(), "Why its protection is only an upper bound."),
     }
     rows = []
@@ -97,14 +98,43 @@ def rankings_of(boards: Sequence[Board]) -> File:
             for row in next((table.rows for table in board.tables if table.id == ranking.table), ()):
                 place, facts = ranking.places.get(row.label), dict[str, Any](track=board.track, table=ranking.table)
                 facts |= {"entry": row.label, "winner": row.label == ranking.winner}
+                facts["may_be_best"] = row.label in ranking.may_be_best
                 for key in _RANKED:
                     value = row.values.get(key) or Value()
                     facts |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
                 if place is not None:
-                    facts |= {"control": place.control, "complete": place.complete, "passes": place.passes}
+                    facts |= {"control": place.control, "complete": place.complete, "gate": place.gate}
                     facts["flags"] = "; ".join(place.flags)
                 rows.append(facts)
     return File("rankings", "an entry of a ranking", fields, rows)
+
+
+def findings_of(boards: Sequence[Board]) -> File:
+    """Return the file of findings, with a row for every sentence that a ranking states."""
+    fields = {
+        "track": (pa.string(), "Track."),
+        "table": (pa.string(), "Ranking."),
+        "tier": (pa.string(), "shown, ruled out or open."),
+        "kind": (pa.string(), "What kind of sentence it is."),
+        "entry": (pa.string(), "Of whom it is said."),
+        "text": (pa.string(), "The sentence."),
+        "numbers": (pa.string(), "What it is made of, as JSON."),
+    }
+    rows = [
+        {
+            "track": board.track,
+            "table": ranking.table,
+            "tier": own.tier,
+            "kind": own.kind,
+            "entry": own.entry,
+            "text": own.text,
+            "numbers": own.model_dump_json(exclude={"tier", "kind", "entry", "text"}),
+        }
+        for board in boards
+        for ranking in board.rankings
+        for own in ranking.findings
+    ]
+    return File("findings", "a sentence that a ranking states", fields, rows)
 
 
 def numbers_of(boards: Sequence[Board]) -> File:

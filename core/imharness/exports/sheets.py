@@ -168,8 +168,8 @@ class _Lines:
             yield f"Control ({place.control}): measured for comparison, never the winner."
         if not place.complete:
             yield "Incomplete: not measured in every setting, and ranked by the settings that it has."
-        if place.passes is False:
-            yield "Does not keep the utility that an entry must keep to win."
+        if place.gate in ("fails", "not measured"):
+            yield f"Cannot win: {_lost(place)}."
         yield from (f"Its protection is only an upper bound: {flag}." for flag in place.flags)
 
     def _cell(self, row: Row, column: ColumnSpec) -> Cell:
@@ -186,6 +186,13 @@ class _Lines:
 
     def _letter(self, text: str) -> str:
         return self.letters.setdefault(text, _letters(len(self.letters)))
+
+
+def _lost(place: Place) -> str:
+    """Say what an entry does not keep, or what of it was not measured."""
+    found = [own for own in place.kept if own.state == place.gate]
+    names = " and ".join(f"{own.label}, {own.least}" for own in found)
+    return f"it does not keep {names}" if place.gate == "fails" else f"not measured on every unit: {names}"
 
 
 def _letters(position: int) -> str:

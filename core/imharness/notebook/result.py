@@ -16,6 +16,7 @@ from imharness.notebook.arguments import listed, naming, text
 from imharness.notebook.writing import as_frame, as_html, as_text, leading, pandas_module
 from imharness.results.boards import Board
 from imharness.results.comparisons import Comparison
+from imharness.results.findings import Finding
 from imharness.results.labels import method_of
 from imharness.results.rankings import Ranking
 from imharness.results.sweeps import Missing
@@ -136,6 +137,11 @@ class Result:
     def rankings(self) -> tuple[Ranking, ...]:
         """Who wins, and how certain that is, the main ranking first."""
         return tuple(own for board in {id(b): b for b in self.boards.values()}.values() for own in board.rankings)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was shown, ruled out or left open, sentence by sentence, each with its numbers."""
+        return tuple(finding for ranking in self.rankings for finding in ranking.findings)
 
     @property
     def tables(self) -> dict[str, ResultTable]:

@@ -13,15 +13,20 @@ from dataclasses import replace
 import numpy as np
 
 from imharness.ranking.claim import claim_of
-from imharness.ranking.ranking import compared, ranked
+from imharness.ranking.findings import findings_of
+from imharness.ranking.gates import kept, state_of
+from imharness.ranking.known import broken, moved
+from imharness.ranking.ranking import Column, compared, ranked
 from imharness.ranking.rules import Contest, Floats, number
-from imharness.ranking.tables import mean_value, missing
+from imharness.ranking.standing import aligned, standing_of
+from imharness.ranking.tables import missing
 from imharness.results.blocks import Blocks
 from imharness.results.rankings import Place, Ranking
-from imharness.results.report import TrackReport
+from imharness.results.report import PairedScores, TrackReport
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.statistics.clusters import FEWEST
 from imharness.statistics.differences import Differences
+from imharness.statistics.means import tail_for
 from imharness.statistics.ranks import front
 
 UNRANKED = "not complete: it lacks an attack or a unit that others met"
@@ -33,35 +38,37 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
     coverage = [rules.coverage(i) for i in range(len(entries))]
     own = rules.worst
     complete = [i for i, share in enumerate(coverage) if share == 1.0 and not np.isnan(own[i]).all()]
-    behind = replace(rules.protection, key="worst", of=rules.protection.of or rules.protection.key)
-    paired = compared(
-        rules.scores.part(rules.settings),
-        behind,
-        table=id,
-        entry=entry,
-        over=rules.over,
-        balanced=rules.balanced,
-        incomplete=[label for i, label in enumerate(entries) if i not in complete],
-    )
-    told = paired.told
+    lacking = [label for i, label in enumerate(entries) if i not in complete]
+    paired = _paired(rules, rules.scores.part(rules.settings), rules.protection, "worst", id, entry, lacking)
+    others = [
+        _paired(rules, own.scores, own.protection, own.protection.key, "", entry, lacking) for own in rules.yardsticks
+    ]
+    told = [aligned(own.told, own.entries, entries) for own in (paired, *others)]
     values = [_values(rules, i, coverage[i], own[i]) for i in range(len(entries))]
     for i, found in enumerate(values):
-        found["rank"], found["behind"] = _place(told, i, complete), _behind(told, i, complete)
+        found["rank"], found["behind"] = _place(told[0], i, complete), _behind(told[0], i, complete)
     gate, worth = _gate(rules, values)
     worst = np.array([number(found["worst"]) if i in complete else np.nan for i, found in enumerate(values)])
     ahead = front(worst * rules.sign, worth)
+    answers = kept(rules.gates, entries, rules.undefended)
+    contenders = [i for i in complete if entries[i] not in rules.controls]
+    steps, breaks = moved(rules, contenders), broken(rules, contenders)
     places = {
         label: Place(
             control=rules.controls.get(label, ""),
             complete=i in complete,
             front=bool(ahead[i]),
-            passes=False if label in rules.below else None if np.isnan(gate + worth[i]) else bool(worth[i] >= gate),
+            gate=state_of(answers[label]),
+            kept=answers[label],
             broken_by=rules.broken_by(i),
             flags=rules.flags.get(label, ()),
-            needed=_needed(told, i, complete),
+            needed=_needed(told[0], i, complete),
+            moved=steps.get(i),
+            broken=breaks.get(i),
         )
         for i, label in enumerate(entries)
     }
+    standing = standing_of(entries, places, told, rules.references)
     specs = _specs(rules)
     rows = [Row(label=label, values=found) for label, found in zip(entries, values, strict=True)]
     table = Table(
@@ -74,7 +81,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         ranked_by="rank",
         note=note,
     )
-    winner, claim = claim_of(rules, told, complete, places, {row.label: row.values for row in table.rows})
+    shown = {row.label: row.values for row in table.rows}
     ranking = Ranking(
         table=id,
         comparison=paired.id,
@@ -83,16 +90,37 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         attacker=rules.attacker,
         unaware=rules.unaware,
         balanced=rules.balanced,
-        all_controls=rules.all_controls,
+        alike=rules.same,
+        yardsticks=tuple(own.id for own in (paired, *others)),
+        control_tail=standing.against_controls[0].tail,
+        broken_tail=tail_for(2 * len(contenders)),
+        references=tuple(sorted(rules.references & set(entries))),
         undefended=rules.undefended,
         gate=None if np.isnan(gate) else _way(rules) * gate,
         share=rules.share,
         places=places,
-        winner=winner,
-        claim=claim,
+        may_be_best=tuple(entries[i] for i in standing.may_be_best),
+        winner="" if standing.winner is None else entries[standing.winner],
+        claim=claim_of(rules, standing, complete, places, shown),
+        findings=findings_of(rules, standing, places, shown),
         proxies=rules.proxies,
     )
-    return TrackReport([table], [paired], rankings=[ranking])
+    return TrackReport([table], [paired, *others], rankings=[ranking])
+
+
+def _paired(
+    rules: Contest, scores: Blocks, protection: Column, key: str, table: str, entry: str, incomplete: Sequence[str]
+) -> PairedScores:
+    """Return the comparison of entries by a measure, those that are incomplete in the contest told from none."""
+    return compared(
+        scores,
+        replace(protection, key=key, of=protection.of or protection.key),
+        table=table,
+        entry=entry,
+        over=rules.over,
+        balanced=rules.balanced,
+        incomplete=[label for label in incomplete if label in scores.entries],
+    )
 
 
 def _values(rules: Contest, i: int, coverage: float, own: Floats) -> dict[str, Value]:
@@ -108,19 +136,9 @@ def _values(rules: Contest, i: int, coverage: float, own: Floats) -> dict[str, V
 
 
 def _against(rules: Contest, row: int, *, aware: bool) -> Value:
-    """Return the mean over the attacks that know the defense, or over those that do not."""
-    if rules.chosen is not None:
-        return _of_kind(rules, rules.chosen.kinds, row, aware)
+    """Return the mean over the attacks that know the defense, or over those that do not, of those run both ways."""
     numbers = rules.sign * rules.against[aware][row]
-    return missing("no such attack on it") if np.isnan(numbers).all() else rules.mean(numbers)
-
-
-def _of_kind(rules: Contest, kinds: Blocks, row: int, aware: bool) -> Value:
-    """Return the same of the strongest attack of each attacker."""
-    chosen = [c for c, own in enumerate(kinds.conditions) if (own[rules.attacker] != rules.unaware) == aware]
-    cluster, measure = rules.protection.cluster, rules.protection.of or rules.protection.key
-    numbers, clusters = kinds.once_by(cluster, measure, rules.scores.entries[row], chosen)
-    return mean_value(numbers, clusters if cluster else None) if len(numbers) else missing("no such attack on it")
+    return missing("no attack was run both ways") if np.isnan(numbers).all() else rules.mean(numbers)
 
 
 def _place(told: Differences, i: int, complete: Sequence[int]) -> Value:
@@ -169,7 +187,7 @@ def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
     named = own.cluster_unit or own.unit or "unit"
     one = rules.chosen is not None
     counts = "The strongest attack on each entry counts." if one else "The worst of all attacks counts for each unit."
-    those, ending = ("The strongest attack", "s") if one else ("Mean over attacks", "")
+    those = "The strongest attack" if one else "Mean over the attacks that were run both ways"
 
     def of(key: str, label: str, text: str, **changes: object) -> ColumnSpec:
         return own.model_copy(update={"key": key, "label": label, "description": text, **changes})
@@ -185,8 +203,8 @@ def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
             f"simultaneous intervals of the differences between all entries, over {named}s.",
         ),
         of("worst", f"{own.label}, worst attack", f"{own.description} {counts}"),
-        of("unaware", f"{own.label}, unaware", f"{own.description} {those} without knowledge of the defense."),
-        of("aware", f"{own.label}, aware", f"{own.description} {those} that know{ending} the defense."),
+        of("unaware", f"{own.label}, unaware", f"{own.description} {those}, without knowledge of the defense."),
+        of("aware", f"{own.label}, aware", f"{own.description} {those}, with knowledge of the defense."),
         utility.model_copy(update={"key": "utility"}),
         of(
             "behind",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from imharness.ranking.gates import Gate
 from imharness.ranking.ranking import Column
 from imharness.ranking.tables import mean_value, value_of
 from imharness.results.blocks import Blocks, Lazy
@@ -36,26 +37,40 @@ class Chosen:
 
 
 @dataclass(frozen=True)
+class Yardstick:
+    """A further measure of protection by which a winner has to be better.
+
+    `scores`: of the same entries, by setting; the worst of each unit counts as in the contest. `protection`: the
+    measure, as in `Contest`, with `wins` of its own.
+    """
+
+    scores: Blocks
+    protection: Column
+
+
+@dataclass(frozen=True)
 class Contest:
     """What a track ranks its entries by.
 
     `scores`: the measure ``protection.of`` of every entry on every unit, by setting. The worst of each unit is taken
     over the facets `over`; of these, `attack` names the attack and `attacker` what it knows, `unaware` being the value
     for "nothing". `protection` needs a direction and `wins`; its `cluster` is what is resampled. `utility`: a column
-    whose `value` returns what each entry has where nobody attacks. `undefended`: the entry whose utility less `share`
-    of it is the gate. `controls`: entry -> why it is never crowned. `flags`: entry -> why its number is an upper bound.
-    `below`: entry -> which gate beside that on utility it fails. `proxies`: what stands in for something real.
-    `unknown`: entry -> why it has no number at all. `chosen`: where one attack was chosen for each entry on other
-    units.
+    whose `value` returns what each entry has where nobody attacks. `undefended`: the entry that the others are held
+    against. `gates`: what a winner has to keep, see `Gate`; `share`: of the undefended utility, what it may lose, as
+    the gate on utility has it. `controls`: entry -> why it is never crowned. `references`: those among them that no
+    entry has to be better than, because they stand for an attacker who has nothing to go by. `flags`: entry -> why its
+    number is an upper bound. `yardsticks`: further measures of protection by which a winner has to be better, fixed
+    beforehand, each with scores of the same entries. `proxies`: what stands in for something real. `unknown`: entry ->
+    why it has no number at all. `chosen`: where one attack was chosen for each entry on other units.
 
     `met`: a measure that is 1 where an entry met the attack, if it can have done so without a number: an attack that
     did not converge says nothing of a defense, which yet withheld nothing. By default every number that is missing
     counts against its entry. `balanced`: a facet whose values, such as families of distortions, weigh the same in all
-    means however many units they have; no unit may have two of them. `all_controls`: the winner has to be better than
-    controls below the gate, too; so where protection implies utility, so that no control protects by being useless.
+    means however many units they have; no unit may have two of them. `alike`: facets -> which attack it is, apart from
+    what the attacker knows; "unaware" and "aware" are means over the attacks of which there are both.
 
-    `claim`: the headline, with the fields ``{winner}``, ``{protection}``, ``{without}`` (the same of the undefended
-    entry), ``{utility}`` and ``{plain}`` (utility of both).
+    `claim`: the headline of a single winner, with the fields ``{winner}``, ``{protection}``, ``{without}`` (the same
+    of the undefended entry), ``{utility}`` and ``{plain}`` (utility of both).
     """
 
     scores: Blocks
@@ -63,6 +78,7 @@ class Contest:
     utility: Column
     undefended: str
     claim: str
+    gates: Sequence[Gate]
     over: tuple[str, ...] = ("attack", "attacker")
     attack: str = "attack"
     attacker: str = "attacker"
@@ -70,12 +86,13 @@ class Contest:
     share: float = 0.05
     controls: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    below: Mapping[str, str] = field(default_factory=dict)
+    references: frozenset[str] = frozenset()
+    yardsticks: Sequence[Yardstick] = ()
     proxies: tuple[str, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
     met: str = ""
     balanced: str = ""
-    all_controls: bool = False
+    alike: Callable[[Mapping[str, str]], object] | None = None
     chosen: Chosen | None = None
 
     @property
@@ -112,8 +129,7 @@ class Contest:
     @cached_property
     def places(self) -> list[npt.NDArray[np.int64]]:
         """The place of each unit of each of the `settings` among `names`."""
-        found = np.array(self.names)
-        return [np.searchsorted(found, self.scores.units[c].astype(str)) for c in self.settings]
+        return [self._at(self.scores.units[c]) for c in self.settings]
 
     @cached_property
     def clusters(self) -> npt.NDArray[np.str_] | None:
@@ -151,19 +167,50 @@ class Contest:
         return mean_of(self._groups[0]) if self.settings else np.zeros((len(self.scores.entries), 0))
 
     @cached_property
+    def same(self) -> tuple[int, ...]:
+        """Which attack each of the `settings` is, apart from what the attacker knows, as a number."""
+        return self._same([self.scores.conditions[c] for c in self.settings])
+
+    def _attack(self, own: Mapping[str, str]) -> object:
+        if self.alike is not None:
+            return self.alike(own)
+        return tuple((name, value) for name, value in sorted(own.items()) if name != self.attacker)
+
+    def _same(self, conditions: Sequence[Mapping[str, str]]) -> tuple[int, ...]:
+        known: dict[object, int] = {}
+        return tuple(known.setdefault(self._attack(own), len(known)) for own in conditions)
+
+    @cached_property
     def against(self) -> Mapping[bool, Floats]:
         """The mean gain of each unit under attacks that know the defense, and under those that do not, or NaN.
 
-        ``against[aware]`` has shape ``(entries, units)``.
+        Of each entry and unit those attacks count that were run both ways; where no attack of the other kind was run on
+        anybody, all of this kind count. ``against[aware]`` has the shape ``(entries, units)``.
         """
-        shape = (2, len(self.scores.entries), len(self.names))
-        total, count = np.zeros(shape), np.zeros(shape, dtype=np.int64)
-        for c, at in zip(self.settings, self.places, strict=True):
-            aware, own = int(self.scores.conditions[c][self.attacker] != self.unaware), self.gains[c]
-            total[aware][:, at] += np.nan_to_num(own)
-            count[aware][:, at] += ~np.isnan(own)
-        means = np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
-        return {False: means[0], True: means[1]}
+        if self.chosen is None:
+            blocks, settings, gains, same = self.scores, self.settings, self.gains, self.same
+        else:
+            blocks, known = self.chosen.kinds, {self._attack(self.scores.conditions[c]) for c in self.settings}
+            settings = [c for c, own in enumerate(blocks.conditions) if self._attack(own) in known]
+            gains, same = self._turned(blocks), self._same([blocks.conditions[c] for c in settings])
+        kinds = {blocks.conditions[c][self.attacker] != self.unaware for c in settings}
+        total = np.zeros((2, len(blocks.entries), len(self.names)))
+        both = np.zeros(total.shape[1:], dtype=np.int64)
+        for attack in dict.fromkeys(same):
+            sums, count = np.zeros((2, *total.shape))
+            for c, own in zip(settings, same, strict=True):
+                if own == attack:
+                    aware, at = int(blocks.conditions[c][self.attacker] != self.unaware), self._at(blocks.units[c])
+                    sums[aware][:, at] += np.nan_to_num(gains[c])
+                    count[aware][:, at] += ~np.isnan(gains[c])
+            met = np.all(count[[int(aware) for aware in kinds]] > 0, axis=0)
+            total += np.where(met, sums / np.maximum(count, 1), 0.0)
+            both += met
+        means = np.divide(total, both, out=np.full(total.shape, np.nan), where=both > 0)
+        return {aware: means[int(aware)] if aware in kinds else np.full(both.shape, np.nan) for aware in (False, True)}
+
+    def _at(self, units: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
+        return np.searchsorted(np.array(self.names), units.astype(str))
 
     @cached_property
     def _groups(self) -> tuple[Floats, npt.NDArray[np.int32]]:

@@ -3,8 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
+
+from imharness.results.findings import Finding, Measured
+
+State = Literal["passes", "fails", "not told", "not measured"]
+"""Whether an entry keeps what it must keep; only "fails" and "not measured" keep it from winning."""
+
+
+class Kept(Measured, frozen=True, extra="forbid"):
+    """How far an entry lies above the least that it must keep, paired with the undefended entry, and what that tells.
+
+    It passes where the interval lies above 0, fails where it lies below 0, and is not told otherwise. `value` is None
+    where it was not measured on every unit that the undefended entry was measured on.
+    """
+
+    value: float | None = None  # type: ignore[assignment]
+    label: str
+    """What is to be kept, such as "test accuracy"."""
+    least: str
+    """The least that passes, in words."""
+    decimals: int = 3
+    state: State
+
+
+class Moved(BaseModel, frozen=True, extra="forbid"):
+    """What it makes that attackers know an entry, over the attacks that were run both ways, in the measure's unit.
+
+    `before` and `after`: the means under attackers that do not know it and that do. `change`: after less before.
+    """
+
+    before: float
+    after: float
+    change: Measured
+
+
+class Broken(BaseModel, frozen=True, extra="forbid"):
+    """How much of what an entry seems to protect the worst attack leaves; both are advantages over no defense.
+
+    `seems`: under attackers that do not know it. `holds`: under the worst attack. `rest`: `holds` less half of `seems`.
+    It is broken where the interval of `seems` lies above 0 and that of `rest` below. `attack`: which attack is the
+    worst on most units, if it is.
+    """
+
+    seems: Measured
+    holds: float
+    rest: Measured
+    attack: str = ""
 
 
 class Place(BaseModel, frozen=True, extra="forbid"):
@@ -14,16 +61,27 @@ class Place(BaseModel, frozen=True, extra="forbid"):
     """What control it is, such as "random weights", or "" for an entry; a control never wins."""
     complete: bool
     """Whether it has a number for every unit in every setting; it is ranked among complete entries, on equal units."""
-    passes: bool | None
-    """Whether it keeps enough utility; None if that is not known."""
+    gate: State
+    """Whether it keeps enough utility, and what else a track asks for."""
+    kept: tuple[Kept, ...] = ()
+    """The numbers behind `gate`, one for each thing to keep; none for the undefended entry, which passes."""
     front: bool
     """Whether every entry that protects better also costs more."""
     broken_by: Mapping[str, float]
     """Attack -> share of the units on which it was the worst attack, largest share first."""
     needed: int | None = None
     """How many units, or clusters, would be needed to tell the entry from the first place."""
+    moved: Moved | None = None
+    """What it makes that attackers know it; None where no attack was run both ways, and for controls."""
+    broken: Broken | None = None
+    """How much the worst attack leaves of what it seems to protect; None where that is not measured, for controls."""
     flags: tuple[str, ...] = ()
     """The reasons why its protection is only an upper bound."""
+
+    @property
+    def able(self) -> bool:
+        """Whether the gate lets it win: it passes, or that is not told."""
+        return self.gate in ("passes", "not told")
 
 
 class Ranking(BaseModel, frozen=True, extra="forbid"):
@@ -33,10 +91,12 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     distance to the first place, with a simultaneous interval), ``utility`` and ``coverage``. `comparison` has the
     scores by setting: for each unit the worst is taken over the facets `over`, then the mean over the other facets.
     `attack` and `attacker` are the facets that name the attack and what the attacker knows; `unaware` is the attacker
-    who does not know the defense. An entry passes if its utility is not worse than `gate`, which is the utility of the
-    undefended entry less `share` of it. `claim` is the headline: what the winner does, or why there is no winner.
-    `balanced` is the facet whose values weigh the same, or "". `all_controls` says that the winner has to be told from
-    controls that do not pass, too.
+    who does not know the defense. `gate` is the utility of the undefended entry less `share` of it; whether an entry
+    keeps that is tested, see `Place.gate`. `may_be_best` are the complete, unflagged entries that do not fail a gate
+    and that, by one of the `yardsticks` at least, no other of them is shown to protect better than. The first is the
+    one that is ahead. `winner` is a single one of them that is shown to be better than each other complete candidate
+    and every control, by every yardstick; "" where there is none. `claim` is the headline. `balanced` is the facet
+    whose values weigh the same, or "".
     """
 
     table: str
@@ -46,12 +106,25 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     attacker: str
     unaware: str
     balanced: str = ""
-    all_controls: bool = False
+    alike: tuple[int, ...] = ()
+    """Which attack each condition of the comparison is, apart from what the attacker knows, as a number."""
+    yardsticks: tuple[str, ...] = ()
+    """The comparisons by which a winner is asked for, that of the ranking first."""
+    control_tail: float = 0.05
+    """The two-sided level of the interval of a candidate against a control: 5 % over the number of candidates, or that
+    of the comparison where it is larger."""
+    broken_tail: float = 0.05
+    """The two-sided level of the intervals in `Place.broken`."""
+    references: tuple[str, ...] = ()
+    """The controls that no entry has to be better than, because they stand for attackers who have nothing to go by."""
     undefended: str
     gate: float | None
     share: float
     places: Mapping[str, Place]
+    may_be_best: tuple[str, ...] = ()
     winner: str
     claim: str
+    findings: tuple[Finding, ...] = Field(default=())
+    """What the board found: shown, ruled out and open, each sentence with its numbers."""
     proxies: tuple[str, ...] = ()
     """What stands in for human judgement, real data or trained networks; it is part of the headline."""

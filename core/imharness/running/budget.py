@@ -11,8 +11,8 @@ from imharness.errors import UsageError
 from imharness.planning.plan import Graph, Task
 from imharness.results.store import Store
 from imharness.results.sweeps import LEFT_OUT, Missing
+from imharness.running.schedule.estimates import Times
 from imharness.running.schedule.order import expected, with_needs
-from imharness.running.schedule.times import Times
 from imharness.running.sweep import RunResult, finished_before
 
 COMPARED = 32

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy.typing as npt
 import torch
@@ -36,6 +36,7 @@ from imharness.running.shards import ShardDone, Shards
 from imharness.running.target import MetricTarget, Purify, straight_through
 from imharness.running.traces import deepest_module
 
+P = TypeVar("P")
 TIMED_IMAGES = 8
 OUTPUT_BYTES = 1 << 30
 """The most bytes of finished tasks that a process keeps in memory."""
@@ -194,7 +195,20 @@ class TaskContext:
 
     def parts(self, total: int, size: int, function: Callable[[int, int], Mapping[str, Any]]) -> dict[str, Any]:
         ranges = [(start, min(start + size, total)) for start in range(0, total, size)]
-        return self._shards.joined(ranges, lambda some: [function(*own) for own in some])
+        return self._shards.joined(
+            ranges, lambda some: [self._part(function, some, place) for place in range(len(some))]
+        )
+
+    def _part(self, function: Callable[[int, int], P], ranges: Sequence[tuple[int, int]], place: int) -> P:
+        """Return what a function gives for a range; how far it says it is counts as a part of the whole."""
+        whole, many = self.progress, len(ranges)
+        self.progress = lambda done, total, /: whole(place * total + done, many * total)
+        try:
+            found = function(*ranges[place])
+        finally:
+            self.progress = whole
+        self.progress(place + 1, many)
+        return found
 
     def time_per_image(self, function: Callable[[torch.Tensor], object], images: ImageSet) -> float:
         batch = images.load(next(images.batches(TIMED_IMAGES))).to(self.device)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from imharness.components.provenance import Registered
+    from imharness.contracts.track import Progress
 
 GROUP = "imharness.executors"
 IN_PROCESS = "in-process"
 MAX_CPU_WORKERS = 8
+SHARE_S = 1.0
+"""How often a task tells at most how far it is, s."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class TaskResult:
 class Executor(Protocol):
     """Computes tasks that do not need each other.
 
-    It may have an attribute `waiting`: the keys of submitted tasks that no worker has started.
+    It may have two attributes: `waiting`, the keys of submitted tasks that no worker has started, and `shares`, which
+    maps the key of a running task to the share of it that is computed, in (0, 1], as far as its step has told.
     """
 
     @property
@@ -134,16 +139,17 @@ class Worker:
             torch.cuda.set_device(place)  # "cuda" without a number then means this device
         self.cache = BuildCache(registry, store, place, config.batch_size, self._end_task, config.secret)
 
-    def run(self, key: str, spec: TaskSpec) -> TaskResult:
+    def run(self, key: str, spec: TaskSpec, tell: Callable[[float], None] = lambda share: None) -> TaskResult:
         """Compute a task, or a shard of one (its key says which), and store it with a log of what was printed.
 
-        One thread computes, so that neither the number of workers and cores nor earlier tasks change a result.
+        One thread computes, so that neither the number of workers and cores nor earlier tasks change a result. `tell`
+        is called now and then with the share of the task that is computed, in (0, 1].
         """
         from imharness.running.context import run_task
 
         try:
             with fresh_numerics(), self.cache.store.together(soon=True), keeping(self.cache.store, cell_of(key)):
-                record = run_task(self.cache, key, spec, lambda done, total: None)
+                record = run_task(self.cache, key, spec, _sharing(tell))
         except StoreError as error:
             return TaskResult(key, "store", str(error))
         except MemoryError:
@@ -158,6 +164,20 @@ class Worker:
 
     def _end_task(self, failed: bool) -> list[str]:
         return [note for prepared in self._prepared for note in prepared.end_task(failed)]
+
+
+def _sharing(tell: Callable[[float], None]) -> Progress:
+    """Return what a step is given to tell its progress by, which passes shares on from time to time."""
+    told = time.monotonic()
+
+    def progress(done: int, total: int) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if now - told >= SHARE_S and 0 < done <= total:
+            told = now
+            tell(done / total)
+
+    return progress
 
 
 def find_executor(name: str) -> Callable[..., Executor]:

@@ -84,7 +84,7 @@ class _Process:
 
 
 class LocalWorkers:
-    """A pool of worker processes."""
+    """A pool of worker processes. A worker sends shares of its task, which are numbers, and at last its result."""
 
     settings = LocalSettings
 
@@ -99,6 +99,7 @@ class LocalWorkers:
         placed = [replace(configs[0], device=device) for device in devices]
         self._context = _context(placed)
         self._limit, self._looked = time_limit_s, time.monotonic()
+        self.shares = dict[str, float]()
         self._workers = [self._start(config) for config in placed]
 
     @property
@@ -121,11 +122,15 @@ class LocalWorkers:
                 if message == READY:
                     worker.spent, worker.ready = 0.0, True
                     continue
+                if isinstance(message, float):
+                    self.shares[worker.key] = message
+                    continue
                 result, worker.key = TaskResult(*message), ""
             except (EOFError, OSError):
                 worker.process.join(5)
                 result = TaskResult(worker.key, "died", why_ended(worker.process.exitcode))
                 self._replace(worker)
+            self.shares.pop(result.key, None)
             yield result
         passed, self._looked = time.monotonic() - self._looked, time.monotonic()
         for worker in list(self._workers):
@@ -149,6 +154,7 @@ class LocalWorkers:
             raise StoreError("the last results could not be written to the disk; the next run recomputes damaged ones")
 
     def _replace(self, worker: _Process) -> None:
+        self.shares.pop(worker.key, None)
         worker.pipe.close()
         worker.process.kill()
         worker.process.join()
@@ -194,12 +200,16 @@ def serve(pipe: Connection, config: WorkerConfig, environment: Mapping[str, str]
     np.random.seed()  # a fork starts with the server's state
     keep_freed_memory()
     worker = Worker(config)
-    with contextlib.suppress(OSError):
-        pipe.send_bytes(json.dumps(READY).encode())
+
+    def tell(message: str | float) -> None:
+        with contextlib.suppress(OSError):  # the parent has gone, which `_end_with_parent` and the next task notice
+            pipe.send_bytes(json.dumps(message).encode())
+
+    tell(READY)
     while True:
         try:
             message = json.loads(pipe.recv_bytes())
-            result = worker.run(message["key"], TaskSpec.model_validate(message["spec"]))
+            result = worker.run(message["key"], TaskSpec.model_validate(message["spec"]), tell)
             pipe.send_bytes(json.dumps(astuple(result)).encode())
         except (EOFError, OSError):
             worker.cache.store.settle_or_exit()

@@ -32,8 +32,8 @@ from imharness.running.executor import Executor, open_executor
 from imharness.running.merging import merged_sweep, without_old_budget
 from imharness.running.pages import build_site
 from imharness.running.publishing import TablesMeanwhile
+from imharness.running.schedule.estimates import Times, learnt_times
 from imharness.running.schedule.sharding import Sharded
-from imharness.running.schedule.times import Times, learnt_times
 from imharness.running.sweep import RunResult, execute
 from imharness.running.views import Watcher
 from imharness.running.watching import RunWatch, first_sets

@@ -18,11 +18,15 @@ POLL_S = 0.25
 
 @dataclass
 class RunResult:
-    """What happened to the tasks of a run: the keys that are done, and a line for each that failed."""
+    """What happened to the tasks of a run: the keys that are done, and a line for each that failed.
+
+    `shares`: the share of a running task that is computed, in (0, 1], where its worker has told it.
+    """
 
     done: set[str] = field(default_factory=set)
     reused: int = 0
     failed: dict[str, str] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -81,6 +85,7 @@ def _drain(
             executor.submit(key, tasks[key].spec)
         now, held = time.monotonic(), set(getattr(executor, "waiting", ()))
         running = {key: float("inf") if key in held else min(since, now) for key, since in running.items()}
+        outcome.shares = getattr(executor, "shares", {})
         watch(outcome, running)
         for result in executor.reports(POLL_S):
             running.pop(result.key, None)

@@ -16,10 +16,9 @@ from imharness.planning.plan import Graph, Task
 from imharness.planning.profile import Profile
 from imharness.results.store import Store
 from imharness.running.schedule import sharding
-from imharness.running.schedule.estimate import Estimate
+from imharness.running.schedule.estimates import Estimate, Times, place_of
 from imharness.running.schedule.order import expected, first_tasks, priorities, samples
 from imharness.running.schedule.state import Busy, Part, RunState, new_state
-from imharness.running.schedule.times import Times, place_of
 from imharness.running.sweep import RunResult
 from imharness.running.views import View, pause_after, short
 
@@ -108,6 +107,8 @@ class RunWatch:
             if key in outcome.done or key in outcome.failed:
                 self._estimate.ended(key)
         self._running = dict(running)
+        for key in outcome.shares.keys() & running.keys():
+            self._estimate.told(key, outcome.shares[key], now - running[key])
         self._estimate.busy(sum(map(math.isfinite, running.values())))
         if self._publisher is not None:
             self._publisher.offer(outcome, self._state.left_s)

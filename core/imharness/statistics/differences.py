@@ -95,6 +95,13 @@ class Told:
         """Where a mean is told to be below zero."""
         return np.asarray(np.nan_to_num(self.high, nan=1.0) < 0)
 
+    def needed_for(self, *place: int) -> int | None:
+        """Return how many units tell a mean from zero, on its side of it, in four of five studies; None if unknown."""
+        k, value, error = int(self.units[place]), abs(float(self.value[place])), float(self.error[place])
+        if k < FEWEST or not value > 0 or not error > 0:
+            return None
+        return units_needed(value / (error * np.sqrt(k)), self.tail)
+
 
 @dataclass(frozen=True)
 class Differences(Told):
@@ -129,10 +136,7 @@ class Differences(Told):
 
     def needed(self, i: int, j: int) -> int | None:
         """Return how many units tell i to be better than j in four of five studies; None where i is not ahead."""
-        k, value, error = int(self.units[i, j]), float(self.value[i, j]), float(self.error[i, j])
-        if k < FEWEST or not value > 0 or not error > 0:
-            return None
-        return units_needed(value / (error * np.sqrt(k)), self.tail)
+        return self.needed_for(i, j) if self.value[i, j] > 0 else None
 
 
 @lru_cache(maxsize=4096)

@@ -1,6 +1,6 @@
 // The same ranking as imharness.ranking.contest, on the settings that a reader chooses. Intervals of differences are those
 // of the comparison: their tail is frozen with the board.
-import { FEWEST, groupsOf, hash, LEVEL, percentile, RESAMPLES, told } from "./statistics.js";
+import { FEWEST, groupsOf, hash, interval, LEVEL, percentile, RESAMPLES, told } from "./statistics.js";
 
 const draws = new Map();
 /** How often each of k clusters is drawn in each resample. */
@@ -38,7 +38,8 @@ export function meanValue(numbers, clusters, tails) {
   const found = { value: total / kept.length, low: null, high: null, n: kept.length, clusters: clusters ? size : null };
   if (!Number.isFinite(tail)) return found;
   const estimates = Float64Array.from(drawn(size), (counts) => dot(counts, sums) / dot(counts, sizes)).sort();
-  return { ...found, low: percentile(estimates, tail), high: percentile(estimates, 1 - tail) };
+  const low = percentile(estimates, tail), high = percentile(estimates, 1 - tail);
+  return low < high ? { ...found, low, high } : found;
 }
 
 /** Positions of the conditions that a reader's choice leaves; `picks`: facet -> value, and attacker -> unaware or aware. */
@@ -88,13 +89,23 @@ export function contest(index, vectors, facts, conditions) {
     return total.map((sum, u) => (count[u] ? sign * sum / count[u] : NaN));
   }
 
+  const isAware = (c) => index.conditions[c].facets[facts.attacker] !== facts.unaware;
+  const kinds = [...new Set(settings.map(isAware))];
+
+  /** Mean score of each unit under one kind of attacker, over the attacks that were run both ways. */
   function against(e, aware) {
     const total = new Float64Array(names.length), count = new Int32Array(names.length);
-    for (const c of settings) {
-      if ((index.conditions[c].facets[facts.attacker] !== facts.unaware) !== aware) continue;
-      at.get(c).forEach((u, i) => { const s = score(e, c, i); if (Number.isFinite(s)) { total[u] += s; count[u]++; } });
+    for (const attack of new Set(settings.map((c) => facts.alike[c]))) {
+      const sums = new Map(kinds.map((kind) => [kind, [new Float64Array(names.length), new Int32Array(names.length)]]));
+      for (const c of settings) if (facts.alike[c] === attack) {
+        const [sum, met] = sums.get(isAware(c));
+        at.get(c).forEach((u, i) => { const s = score(e, c, i); if (Number.isFinite(s)) { sum[u] += s; met[u]++; } });
+      }
+      if (!sums.has(aware)) continue;
+      const [sum, met] = sums.get(aware);
+      sum.forEach((s, u) => { if (kinds.every((kind) => sums.get(kind)[1][u])) { total[u] += s / met[u]; count[u]++; } });
     }
-    return meanValue(total.map((sum, u) => (count[u] ? sum / count[u] : NaN)), clusters, index.tails);
+    return total.map((sum, u) => (count[u] ? sum / count[u] : NaN));
   }
 
   const decisions = new Map(present.map((e) => [e, new Map()]));
@@ -106,22 +117,37 @@ export function contest(index, vectors, facts, conditions) {
   }));
   const complete = present.filter((e) => coverage.get(e) === 1);
   const pairs = new Map();
-  const ahead = (a, b) => {
-    const key = `${a} ${b}`;
-    if (!pairs.has(key)) pairs.set(key, told(index, vectors[a], vectors[b], settings));
+  const ahead = (a, b, tail = index.tail) => {
+    const key = `${a} ${b} ${tail}`;
+    if (!pairs.has(key)) pairs.set(key, told({ ...index, tail }, vectors[a], vectors[b], settings));
     return pairs.get(key);
   };
+  const plain = index.entries.indexOf(facts.undefended), weights = index.weights.length ? names.map((unit) => index.weights[unit]) : null;
+  /** Is an entry shown to seem better than no defense, and the worst attack to leave less than half of that? */
+  function broken(e) {
+    if (!complete.includes(plain)) return false;
+    const [own, bare] = [e, plain].map((x) => against(x, false));
+    const seems = names.map((_, u) => sign * (own[u] - bare[u]));
+    const rest = seems.map((s, u) => sign * (worsts.get(e)[u] - worsts.get(plain)[u]) - 0.5 * s);
+    const shown = (numbers) => {
+      const kept = [...numbers.keys()].filter((u) => Number.isFinite(numbers[u])), of = (all) => all && kept.map((u) => all[u]);
+      return kept.length ? interval(of(numbers), of(clusters), of(weights), { tail: facts.broken_tail, reach: index.reach }) : { low: NaN, high: NaN };
+    };
+    return shown(seems).low > 0 && shown(rest).high < 0;
+  }
   const sampled = clusters ? new Set(clusters).size : names.length;
   const rows = present.map((e) => {
     const label = index.entries[e], about = facts.places[label], decided = decisions.get(e);
     const all = [...decided.values()].reduce((a, b) => a + b, 0);
     const row = {
-      label, coverage: 100 * coverage.get(e), complete: complete.includes(e), control: about.control, passes: about.passes, flagged: about.flagged,
-      worst: meanValue(worsts.get(e), clusters, index.tails), unaware: against(e, false), aware: against(e, true),
+      label, coverage: 100 * coverage.get(e), complete: complete.includes(e), control: about.control, able: about.able, flagged: about.flagged,
+      worst: meanValue(worsts.get(e), clusters, index.tails), unaware: meanValue(against(e, false), clusters, index.tails), aware: meanValue(against(e, true), clusters, index.tails),
+      broken: "",
       broken_by: Object.fromEntries([...decided].map(([name, n]) => [name, n / all]).sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1))),
       rank: null, behind: null,
     };
     if (!row.complete) return row;
+    if (!row.control && broken(e)) row.broken = Object.keys(row.broken_by)[0];
     const rivals = complete.filter((other) => other !== e), found = rivals.map((other) => ahead(other, e));
     const enough = sampled >= FEWEST && rivals.length;
     row.rank = {
@@ -136,17 +162,28 @@ export function contest(index, vectors, facts, conditions) {
   const number = (value) => value?.value ?? Infinity;
   const key = (row) => [!row.rank, number(row.rank), !row.worst, row.worst ? -sign * row.worst.value : 0, row.label];
   rows.sort((a, b) => { const [x, y] = [key(a), key(b)]; const i = x.findIndex((v, j) => v !== y[j]); return i < 0 ? 0 : x[i] < y[i] ? -1 : 1; });
-  return { rows, ...winner(rows, facts.all_controls, (a, b) => ahead(index.entries.indexOf(a.label), index.entries.indexOf(b.label))), units: names.length, clusters: clusters && sampled };
+  return { rows, ...winner(rows, facts, (a, b, tail) => ahead(index.entries.indexOf(a.label), index.entries.indexOf(b.label), tail)), units: names.length, clusters: clusters && sampled };
 }
 
 const finite = (x) => (Number.isFinite(x) ? x : null);
 
-/** Who wins, as the rules have it: `winner` is "" where no entry stands, or it is not told from the control `rival`. */
-function winner(rows, allControls, ahead) {
-  const stands = rows.filter((row) => row.complete && !row.control && row.passes && !row.flagged);
-  const controls = rows.filter((row) => row.complete && row.control && (allControls || row.passes));
+/**
+ * Who may win, as the rules have it: `may` are the candidates that no candidate is shown to be better than, the one ahead
+ * first; `winner` is "" where several are, or one is not told from the control `rival`, at the level of candidates alone.
+ */
+function winner(rows, facts, ahead) {
+  const stands = rows.filter((row) => row.complete && !row.control && row.able && !row.flagged);
+  const controls = rows.filter((row) => row.complete && row.control && !facts.references.includes(row.label));
   const behind = new Map(stands.map((row) => [row, stands.filter((other) => other !== row && ahead(other, row).value > 0).length]));
   const first = stands.reduce((best, row) => (!best || behind.get(row) < behind.get(best) || (behind.get(row) === behind.get(best) && row.label < best.label) ? row : best), null);
-  const rival = first && controls.find((control) => !(ahead(first, control).low > 0));
-  return { first: first?.label ?? "", winner: first && !rival ? first.label : "", rival: rival?.label ?? "" };
+  const others = stands.filter((row) => row !== first);
+  const may = first ? [first, ...others.filter((row) => !stands.some((other) => other !== row && ahead(other, row).low > 0))] : [];
+  const told = (row, control) => ahead(row, control, facts.control_tail).low > 0;
+  const proven = may.filter((row) => controls.every((control) => told(row, control)));
+  const rival = first && controls.find((control) => !told(first, control));
+  const one = may.length === 1 && proven.length === 1 && others.every((row) => ahead(first, row).low > 0);
+  return {
+    first: first?.label ?? "", winner: one ? first.label : "", rival: rival?.label ?? "",
+    may: may.map((row) => row.label), proven: proven.map((row) => row.label),
+  };
 }

@@ -111,7 +111,6 @@ class Ranking {
     const by = new Map(found.rows.map((own) => [own.label, own]));
     const scale = fitted(found.rows.flatMap(({ worst }) => (worst ? [worst.value, worst.low, worst.high] : [])), 4, 146);
     const rise = fitted(found.rows.flatMap(({ unaware, aware }) => [unaware?.value, aware?.value]), 22, 4);
-    const plain = by.get(this.facts.undefended);
     const order = [...found.rows.map(({ label }) => label), ...this.rows.map(({ label }) => label).filter((label) => !by.has(label))];
     for (const label of order) {
       const { row, more, cells, made } = this.rows.find((own) => own.label === label) ?? {};
@@ -132,7 +131,7 @@ class Ranking {
       const [most] = Object.entries(own?.broken_by ?? {});
       at(".strip .number").textContent = most ? `${this.facts.attackNames[most[0]] ?? brief(most[0])} ${Math.round(100 * most[1])}` : "";
       at(".coverage").textContent = own ? own.coverage.toFixed(0) : "0";
-      at(".notes").replaceChildren(...this.notes(at(".notes"), own, found, plain, index));
+      at(".notes").replaceChildren(...this.notes(at(".notes"), own, found));
       this.body.append(row, ...(more ? [more] : []));
     }
     this.verdict.textContent = this.sentence(found, by, picks);
@@ -152,22 +151,15 @@ class Ranking {
   }
 
   /** The remarks of a row under this choice; those that do not depend on it stay. */
-  notes(cell, own, found, plain, index) {
+  notes(cell, own, found) {
     const kept = [...cell.children].filter((badge) => !["first", "broken", "incomplete"].some((kind) => badge.classList.contains(kind)));
     const made = [];
-    if (own?.label === found.winner && own) made.push(badge("first", "winner", "The best entry that passes, is complete and is not a control"));
-    const breaks = own && !own.control && this.broken(own, plain, index);
-    if (breaks) made.push(badge("broken", `broken by ${this.facts.attackNames[breaks] ?? brief(breaks)}`, `The worst attack leaves less than ${100 * this.facts.broken}% of what it seems to protect`));
+    if (own && own.label === found.winner) made.push(badge("first", "winner", "Shown to be better than each other entry that may win, and than every control"));
+    else if (own && found.may.includes(own.label)) made.push(badge("first", "may be best", "No entry that may win is shown to protect better"));
+    const breaks = own?.broken;
+    if (breaks) made.push(badge("broken", `broken by ${this.facts.attackNames[breaks] ?? brief(breaks)}`, "The worst attack is shown to leave less than half of what it seems to protect"));
     if (own && !own.complete) made.push(badge("incomplete", "incomplete", "It lacks settings that others have, and cannot win"));
     return [...made, ...kept].flatMap((one) => [one, " "]);
-  }
-
-  broken(own, plain, index) {
-    if (!plain?.worst || !plain.unaware || !own.worst || !own.unaware || own.unaware.low === null || plain.unaware.low === null) return "";
-    const way = index.better === "higher" ? 1 : -1;
-    const apart = way > 0 ? own.unaware.low > plain.unaware.high : own.unaware.high < plain.unaware.low;
-    const [seems, holds] = ["unaware", "worst"].map((key) => way * (own[key].value - plain[key].value));
-    return apart && holds < this.facts.broken * seems ? Object.keys(own.broken_by)[0] : "";
   }
 
   sentence(found, by, picks) {
@@ -175,9 +167,10 @@ class Ranking {
     const name = (label) => this.facts.names[label] ?? brief(label);
     if (!found.first) return `With ${chosen}: no entry that met every attack keeps enough utility, so there is no winner.`;
     const first = by.get(found.first), held = `${this.facts.measure} ${this.text(first.worst.value)}`;
-    if (!found.winner) return `With ${chosen}: these data cannot tell ${name(found.first)} (${held}) from ${name(found.rival)}, a control.`;
+    if (!found.proven.length) return `With ${chosen}: these data cannot tell ${name(found.first)} (${held}) from ${name(found.rival)}, a control.`;
+    if (!found.winner) return `With ${chosen}: ${found.may.map(name).join(", ")} may be best: these data do not tell which. Better than every control: ${found.proven.map(name).join(", ")}.`;
     const rank = first.rank.low === null ? "" : `, rank ${first.rank.low}–${first.rank.high}`;
-    return `With ${chosen}: ${name(found.first)} holds ${held}${rank}, the best of those that keep enough utility, and told from every control.`;
+    return `With ${chosen}: ${name(found.first)} holds ${held}${rank}, told from each other entry that may win, and from every control.`;
   }
 
   /** Point the links against the first entry to the same choice on the compare page. */

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from imharness.tables import Value
+import numpy as np
+
+from imharness.contests import Gate
+from imharness.stats import contributions
 from imharness.tracks import Query
 from imharness_iqa.tables.data import UNIT, Study
 from imharness_iqa.tables.part import Part
@@ -20,12 +23,12 @@ SEMI JOIN (SELECT dataset, name FROM clean) USING (dataset, name)
 class Fidelity:
     """How close defended clean images are to the originals, by defense, and what is asked of a winner.
 
-    `least`: mean SSIM, geometry undone. `values`: of each purification that was measured; who leaves images as they
-    are, and who was imported, is not among them.
+    `least`: mean SSIM, geometry undone. `values`: what each photograph adds to the mean ``(k,)``, of each purification
+    that was measured; who leaves images as they are, and who was imported, is not among them.
     """
 
     least: float
-    values: Mapping[str, Value]
+    values: Mapping[str, np.ndarray]
 
     @classmethod
     def of(cls, query: Query, study: Study, least: float) -> "Fidelity":
@@ -38,13 +41,18 @@ class Fidelity:
         part = Part.whole(blocks, study.sources)
         part = part.on({p for places in clean.places for p in clean.photographs[places]})
         found = {label: part.of(label) for label in blocks.entries}
-        return cls(least, {label: own.mean("score") for label, own in found.items() if own.lines()})
+        return cls(least, {label: _by_photograph(own) for label, own in found.items() if own.lines()})
 
     @property
-    def failed(self) -> Mapping[str, str]:
-        """Who changes images too much, and by how much, in words."""
-        return {
-            label: f"SSIM of D(x) to x, geometry undone, is {value.value:.3f}, below {self.least:g}"
-            for label, value in self.values.items()
-            if value.value is not None and value.value < self.least
-        }
+    def gate(self) -> Gate:
+        """What a winner must keep of images, asked of those that change them."""
+        return Gate(
+            "SSIM of D(x) to x, geometry undone",
+            f"at least {self.least:g}",
+            lambda label: self.values[label] - self.least if label in self.values else None,
+        )
+
+
+def _by_photograph(part: Part) -> np.ndarray:
+    numbers, photographs = part.by_image("score")
+    return contributions(numbers[None], photographs)[0]

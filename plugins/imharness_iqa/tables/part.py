@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from imharness.stats import mean_spearman
+from imharness.stats import jackknife, mean_spearman
 from imharness.tables import Blocks, Lazy, Value, mean_value, missing, value_of
 from imharness_iqa.tables.correlation import FEWEST, correlations, joined
 from imharness_iqa.tables.naming import Some, apart
@@ -165,6 +165,33 @@ class Part:
             if judged
             else "nobody judged these images"
         )
+
+    def correlations_beside(self, label: str, other: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return what each photograph adds to the mean rank correlation of a defense and of another one, ``(k,)`` each.
+
+        Both are over the conditions and images that the first one has; None where it lacks a judged image that the
+        other one has in such a condition, or where there is no correlation. See `imharness.stats.jackknife`.
+        """
+        own, beside = ([row for row in self.rows if self.blocks.entries[row] == name] for name in (label, other))
+        met = [c for c, _ in replace(self, rows=own).lines()]
+        scores = [self._scores("score", c)[[*own, *beside]] for c in met] if own and beside else []
+        judged = [np.isfinite(block[1]) for block in scores]
+        if not scores or any(np.isnan(block[0][kept]).any() for block, kept in zip(scores, judged, strict=True)):
+            return None
+        units = np.unique(np.concatenate([self.places[c][kept] for c, kept in zip(met, judged, strict=True)]))
+
+        def mean(kept: np.ndarray) -> np.ndarray:
+            left = np.zeros(len(self.photographs), dtype=bool)
+            left[units[kept]] = True
+            found = []
+            for c, block, mask in zip(met, scores, judged, strict=True):
+                at = mask & left[self.places[c]]
+                mos = self.blocks.about["mos"][c][at].astype(float)
+                found.append(correlations(block[:, at], mos, "spearman"))
+            return np.mean(found, axis=0)
+
+        parts = jackknife(mean, self.photographs[units]) if len(units) else np.full((2, 1), np.nan)
+        return None if np.isnan(parts).any() else (parts[0], parts[1])
 
     def left(self, measure: str = "score") -> tuple[Value, Value]:
         """Return the number of conditions that `correlation` is made of, and the mean number of their images."""

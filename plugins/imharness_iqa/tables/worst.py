@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from imharness.contests import Contest, contest, controls_of
+from imharness.contests import Contest, contest, controls_of, share_of
 from imharness.tables import Blocks, Column, Lazy, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.audit import flags
@@ -103,7 +103,15 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
         },
         proxies=_proxies(query),
         unknown=_without_order(scores),
-        below=Fidelity.of(query, study, least).failed,
+        gates=(
+            share_of(
+                utility.label,
+                BASELINE,
+                share,
+                lambda label: study.reported_clean.correlations_beside(label, BASELINE),
+            ),
+            Fidelity.of(query, study, least).gate,
+        ),
     )
 
 
@@ -121,7 +129,7 @@ def ranking(study: Study, own: Contest, had: Mapping[str, str]) -> TrackReport:
         f"mean over metrics and data sets. For an undefended metric ({BASELINE}) the fixed attack is the one that "
         "knows everything. A training defense is compared on the metrics that it exists for, and so is its SROCC. "
         "Intervals of one entry take the clean images that it is held against as given; differences of two entries, "
-        f"which share them, hold their level.{_below(own)}{study.half}",
+        f"which share them, hold their level.{study.half}",
         entry="defense",
         note=study.note,
     )
@@ -200,12 +208,6 @@ def turned(clean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         found[kept] = 1 - (above + below) / pairs
     return found
-
-
-def _below(own: Contest) -> str:
-    """Say who fails the gate on fidelity."""
-    failed = [f"{label} ({why})" for label, why in sorted(own.below.items())]
-    return f" Below the gate on fidelity: {'; '.join(failed)}." if failed else ""
 
 
 def _scores(study: Study) -> Blocks:

@@ -3,7 +3,7 @@
 from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.cells import figures_of, halves, scores_of
 from imharness_membership.tables.contest import ranked_defenses
-from imharness_membership.tables.defenses import TEST, attack_accuracy, fact, facts_of, rates
+from imharness_membership.tables.defenses import TEST, attack_accuracy, fact, facts_of, rates, tested_of
 from imharness_membership.tables.evaluators import evaluators, thresholds
 from imharness_membership.tables.pictures import charts
 from imharness_membership.tables.risk import classes, risk, risk_rows
@@ -28,4 +28,8 @@ def report(query: Query, share: float = 0.05) -> TrackReport:
         *([sensitivity(query)] if "sensitivity" in query.steps else []),
     ]
     others = TrackReport([table for table in tables if table.rows], [], charts(scores))
-    return ranked_defenses(query, parts, fact(trained, TEST), share) + rates(parts, trained) + others
+    return (
+        ranked_defenses(query, parts, fact(trained, TEST), tested_of(query, scores.entries), share)
+        + rates(parts, trained)
+        + others
+    )

@@ -8,10 +8,11 @@ with either kind of shadow model.
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from imharness.contests import Chosen, Contest, common, contest, controls_of
+from imharness.contests import Chosen, Contest, common, contest, controls_of, share_of
 from imharness.tables import Blocks, Column, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.cells import figures_of, mean_of
@@ -46,11 +47,20 @@ CLAIM = (
 )
 
 
-def ranked_defenses(query: Query, halves: tuple[Blocks, Blocks], utility: Column, share: float) -> TrackReport:
-    """Rank defenses; `halves`: scores of the rows to choose on and to report; `share`: utility that may be lost."""
+def ranked_defenses(
+    query: Query,
+    halves: tuple[Blocks, Blocks],
+    utility: Column,
+    tested: Mapping[str, Mapping[str, float]],
+    share: float,
+) -> TrackReport:
+    """Rank defenses; `halves`: scores of the rows to choose on and to report; `share`: utility that may be lost.
+
+    `tested`: defense -> the test accuracy of each of its targets, by split.
+    """
     chosen, reported = figures_of(halves[0]), _weighted(halves[1])
     worst, broken_by = _strongest(chosen, reported, WORST)
-    kinds, _ = _strongest(chosen, reported, KINDS)
+    kinds, _ = _strongest(_run_both_ways(chosen), reported, KINDS)
     rules = Contest(
         scores=worst,
         protection=PROTECTION,
@@ -59,6 +69,7 @@ def ranked_defenses(query: Query, halves: tuple[Blocks, Blocks], utility: Column
         claim=CLAIM,
         attack="evaluator",
         share=share,
+        gates=(share_of(utility.label, PLAIN, share, lambda label: _beside(tested, label)),),
         controls=_controls_among(query, worst.entries),
         over=("evaluator", "attacker"),
         chosen=Chosen(reported, kinds, broken_by),
@@ -74,6 +85,27 @@ def ranked_defenses(query: Query, halves: tuple[Blocks, Blocks], utility: Column
         "reported. Plain training and early stopping at the accuracy of a defense are controls. Splits are resampled "
         "and tested as a whole; two of them share up to a third of their rows, so they are not quite independent.",
     )
+
+
+def _beside(tested: Mapping[str, Mapping[str, float]], label: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the accuracies of a defense and of plain training on the same splits; None where some of them lack."""
+    own, plain = tested.get(label, {}), tested.get(PLAIN, {})
+    names = sorted(plain)
+    if not names or not own.keys() >= plain.keys():
+        return None
+    return np.array([own[name] for name in names]), np.array([plain[name] for name in names])
+
+
+def _run_both_ways(figures: Blocks) -> Blocks:
+    """Return figures of the evaluators that were run with defended and with plain shadow models; NaN of the others."""
+    own, found = figures.conditions, figures.values["accuracy"]
+    keys = [tuple(facets[name] for name in ("dataset", "model", "evaluator")) for facets in own]
+
+    def both(c: int) -> np.ndarray:
+        others = [~np.isnan(found[k]) for k, key in enumerate(keys) if key == keys[c]]
+        return np.where(np.all(others, axis=0), found[c], np.nan)
+
+    return replace(figures, values={**figures.values, "accuracy": tuple(map(both, range(len(own))))})
 
 
 def _controls_among(query: Query, defenses: Sequence[str]) -> dict[str, str]:

@@ -61,6 +61,26 @@ WINS = {
 
 def facts_of(query: Query, defenses: Sequence[str]) -> Facts:
     """Return the accuracies and calibration of the defended models, and the privacy that their training promises."""
+    rows = _rows_of(query)
+    return {
+        defense: _facts({name: own[rows["defense"] == defense] for name, own in rows.items()}) for defense in defenses
+    }
+
+
+def tested_of(query: Query, defenses: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return defense -> split -> the mean test accuracy of its target models there."""
+    rows = _rows_of(query)
+    return {
+        defense: {
+            str(split): float(rows["test"][(rows["defense"] == defense) & (rows["split"] == split)].mean())
+            for split in np.unique(rows["split"][rows["defense"] == defense])
+        }
+        for defense in defenses
+    }
+
+
+def _rows_of(query: Query) -> dict[str, np.ndarray]:
+    """Return what is known of every target model."""
     parts = [
         query(
             f"SELECT {labelled(query, step)} AS defense, split, test_accuracy AS test, train_accuracy AS train, "
@@ -70,10 +90,7 @@ def facts_of(query: Query, defenses: Sequence[str]) -> Facts:
         for step in ("train", "stop", "release")
         if step in query.steps
     ]
-    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return {
-        defense: _facts({name: own[rows["defense"] == defense] for name, own in rows.items()}) for defense in defenses
-    }
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _known(query: Query, step: str, name: str) -> str:

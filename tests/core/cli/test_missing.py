@@ -12,7 +12,7 @@ from imharness.planning.plan import Graph
 from imharness.planning.selection import refuse_missing
 from imharness.results.store import Store
 from imharness.results.sweeps import Missing
-from imharness.running.schedule.times import Times
+from imharness.running.schedule.estimates import Times
 
 
 @pytest.mark.parametrize(

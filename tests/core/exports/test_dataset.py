@@ -62,6 +62,7 @@ def test_the_card_tells_the_hub_where_the_files_are() -> None:
     _, header, body = card.split("---\n", 2)
     assert [line.split(": ")[1] for line in header.splitlines() if "path: " in line] == [
         "data/rankings.parquet",
+        "data/findings.parquet",
         "data/numbers.parquet",
         "data/entries.parquet",
     ]
@@ -97,6 +98,7 @@ def test_publishing_writes_the_repository_and_says_how_to_upload_it(
         "README.md",
         "croissant.json",
         "data/rankings.parquet",
+        "data/findings.parquet",
         "data/numbers.parquet",
         "data/entries.parquet",
     }

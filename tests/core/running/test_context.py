@@ -165,3 +165,16 @@ def test_map_joins_batches_row_by_row_whatever_fits(store: Store, cache: BuildCa
     assert found["position"].tolist() == list(range(10))
     assert found["mean"] == pytest.approx(np.arange(10) / 10)
     assert seen[-1] == (10, 10)
+
+
+def test_what_a_part_tells_of_itself_is_a_part_of_the_step(cache: BuildCache) -> None:
+    told = list[tuple[int, int]]()
+    key = "a" * 64
+    own = TaskContext(cache, Shards(cache.store, key), spec(1), lambda done, total: told.append((done, total)))
+
+    def one(start: int, stop: int) -> dict[str, np.ndarray]:
+        own.progress(1, 2)
+        return {"x": np.arange(start, stop)}
+
+    assert own.parts(4, 2, one)["x"].tolist() == [0, 1, 2, 3]
+    assert [done / total for done, total in told] == [0.25, 0.5, 0.75, 1.0]

@@ -170,3 +170,35 @@ def test_a_worker_is_prepared_by_a_function_it_is_told(tmp_path: Path) -> None:
     records = [Store(tmp_path / "store").record(key) for key in outcome.done]
     assert [record.notes for record in records if record is not None] == [("was here",)] * 2
     assert (tmp_path / "log").read_text() == "closed"
+
+
+@step(version="1")
+def telling(context: StepContext) -> StepResult:
+    for _ in range(2):
+        context.progress(1, 4)
+    context.progress(9, 4)  # more than the whole
+    context.progress(0, 0)
+    return StepResult(rows={"x": [1.0]})
+
+
+class Telling(Counting):
+    steps = (telling,)
+    info = Info(id="acme/telling", version="1")
+
+    def plan(self, planner: Planner, selection: Selection) -> None:
+        planner.task(telling)
+
+
+def tell(facts: Mapping[str, Any]) -> Preparation:
+    return Preparation(components=[Registered(Telling(), "acme", Provenance("acme", "1"))])
+
+
+def test_a_worker_passes_on_which_share_of_a_task_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "SHARE_S", 0.0)
+    registry = installed().joined([Registered(Telling(), "acme", Provenance("acme", "1"))])
+    profile = Profile(name="p", description="", tracks={"acme/telling": TrackProfile(select={})})
+    (task,) = plan_track("acme/telling", profile, registry).tasks.values()
+    config = executor.WorkerConfig(str(tmp_path), "cpu", 1, ((f"{__name__}:tell", {}),))
+    told = list[float]()
+    result = executor.Worker(config).run(task.key, task.spec, told.append)
+    assert (result.status, told) == ("done", [0.25, 0.25])

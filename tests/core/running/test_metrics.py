@@ -11,8 +11,8 @@ from tests.core.running.schedule.test_watching import Storing, graph, state
 from imharness.errors import UsageError
 from imharness.results.store import Store
 from imharness.running.metrics import CONTENT, Metrics, lines_of
+from imharness.running.schedule.estimates import Times
 from imharness.running.schedule.state import Busy
-from imharness.running.schedule.times import Times
 from imharness.running.sweep import execute
 from imharness.running.views import Nothing
 from imharness.running.watching import RunWatch

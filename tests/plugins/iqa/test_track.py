@@ -7,13 +7,13 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from imharness.cli.planning import outlook
 from imharness.components.registry import installed
 from imharness.errors import UsageError
 from imharness.images import BaseAttack
 from imharness.papers.published import find_table
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
-from imharness.running.schedule.outlook import outlook
 from imharness_iqa.attacks.square import Square
 from imharness_iqa.networks import ConvQuality, ResidualQuality, TransformerQuality, card, trained
 from imharness_iqa.quality_training import TEST, TRAIN, bounds

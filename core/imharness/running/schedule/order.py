@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from imharness.planning.plan import Task
-from imharness.running.schedule.times import Times, components_of, place_of, step_of
+from imharness.running.schedule.estimates import Times, chains, components_of, place_of, step_of
 
 Part = tuple[object, ...]
 UNKNOWN_S = 1.0
@@ -19,17 +19,6 @@ def expected(tasks: Mapping[str, Task], times: Times) -> dict[str, float]:
     known = [seconds for seconds in found.values() if seconds is not None]
     usual = sum(known) / len(known) if known else UNKNOWN_S
     return {key: usual if seconds is None else seconds for key, seconds in found.items()}
-
-
-def chains(tasks: Mapping[str, Task], seconds: Mapping[str, float]) -> dict[str, float]:
-    """Return for each task the seconds from its start to the end of the longest chain of tasks that need it."""
-    after = dict.fromkeys(tasks, 0.0)
-    for key in reversed(list(tasks)):  # every task stands behind those it needs
-        whole = after[key] = after[key] + seconds[key]
-        for need in tasks[key].spec.needs.values():
-            if need in after:
-                after[need] = max(after[need], whole)
-    return after
 
 
 def with_needs(tasks: Mapping[str, Task], keys: Collection[str]) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -59,6 +59,12 @@ class Sharded:
     def waiting(self) -> Iterable[str]:
         """Tasks that the other executor holds back, as far as it says so."""
         return [key for key in getattr(self._inner, "waiting", ()) if key == cell_of(key)]
+
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """What whole cells told the other executor of how far they are; of a cell in shards nothing is said."""
+        told: Mapping[str, float] = getattr(self._inner, "shares", {})
+        return {key: share for key, share in told.items() if key == cell_of(key)}
 
     def submit(self, key: str, spec: TaskSpec) -> None:
         of = self._split(key)

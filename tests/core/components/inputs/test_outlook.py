@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from tests.standins import DATA
 
 from imharness.cli import cli
+from imharness.cli.planning import RATE, outlook, waiting_for
 from imharness.components.registry import installed
 from imharness.data import ImageDataset, ImageSet, TableDataset
 from imharness.planning.plan import Graph, plan_track
@@ -16,7 +17,6 @@ from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
-from imharness.running.schedule.outlook import RATE, outlook, waiting_for
 
 SMALL = {
     "harness/iqa": TrackProfile(

@@ -1,22 +1,25 @@
 """Recorded runs, replayed by simulated workers in the order that the scheduler gives them.
 
 A recording holds the tasks of a run in the order of the plan: step, components, which tasks it needs, seconds by its
-record. `python -m tests.core.running.schedule.replaying STORE PROFILE FILE` makes one of a finished run.
+record, and when it told which share of it was computed. `python -m tests.core.running.schedule.replaying PROFILE FILE`
+runs a profile and makes one.
 """
 
 import heapq
 import json
 import sys
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from imharness.planning.plan import Task
 from imharness.results.identity import ComponentRef
 from imharness.results.tasks import TaskSpec
-from imharness.running.schedule.estimate import Estimate
+from imharness.running.schedule.estimates import Estimate, Times
 from imharness.running.schedule.order import expected, priorities, samples
-from imharness.running.schedule.times import Times
 
 FOLDER = Path(__file__).parent / "recorded"
 BESIDE_S = 0.03
@@ -25,10 +28,14 @@ BESIDE_S = 0.03
 
 @dataclass(frozen=True)
 class Recording:
-    """Tasks in the order of the plan, the seconds that each took, and the tasks of the first tables."""
+    """Tasks in the order of the plan, the seconds that each took, and the tasks of the first tables.
+
+    `told`: key -> the seconds after which a task told its share, and the share; an old recording has none.
+    """
 
     tasks: Mapping[str, Task]
     seconds: Mapping[str, float]
+    told: Mapping[str, list[tuple[float, float]]]
     first: tuple[frozenset[str], ...]
 
     def of(self, track: str) -> "Recording":
@@ -41,7 +48,8 @@ def recording(name: str) -> Recording:
     """Return a recorded run."""
     found = json.loads((FOLDER / f"{name}.json").read_text())
     tasks, seconds, refs = dict[str, Task](), dict[str, float](), [_ref(label) for label in found["labels"]]
-    for number, (step, parts, needs, took) in enumerate(found["tasks"]):
+    told = dict[str, list[tuple[float, float]]]()
+    for number, (step, parts, needs, took, *shares) in enumerate(found["tasks"]):
         track, _, own = found["steps"][step].partition(" ")
         spec = TaskSpec.model_construct(
             track=track,
@@ -54,7 +62,8 @@ def recording(name: str) -> Recording:
             needs={str(need): f"{need}" for need in needs},
         )
         tasks[f"{number}"], seconds[f"{number}"] = Task(f"{number}", own, spec), took
-    return Recording(tasks, seconds, tuple(frozenset(map(str, keys)) for keys in found["first"]))
+        told[f"{number}"] = [(after, share) for own in shares for after, share in own]
+    return Recording(tasks, seconds, told, tuple(frozenset(map(str, keys)) for keys in found["first"]))
 
 
 def _ref(label: str) -> ComponentRef:
@@ -106,6 +115,10 @@ def _look(
         times.add(run.tasks[key].spec, run.seconds[key])
         estimate.lasted(end - start, run.seconds[key])
         estimate.ended(key)
+    for key, (start, end) in running.items():
+        for after, share in run.told[key]:
+            if start + after <= min(now, end):
+                estimate.told(key, share, after)
     said = estimate.left({key: now - start for key, (start, _) in running.items()})
     return Point(now, wall - now, *(said or (None, False)))
 
@@ -133,26 +146,45 @@ def _simulated(run: Recording, workers: int, numbers: Mapping[str, float]) -> It
                 heapq.heappush(ready, places[other])
 
 
-def main(store: str, name: str, file: str) -> None:
-    """Record a finished run of a profile."""
+def main(name: str, file: str, *tracks: str) -> None:
+    """Run tracks of a profile, all where none is named, with two workers and a new store, and record them."""
     from imharness.components.registry import installed
     from imharness.planning.plan import plan_track
     from imharness.planning.profiles import load_profile
     from imharness.results.store import Store
+    from imharness.running.executor import open_executor
+    from imharness.running.sweep import RunResult, execute
     from imharness.running.watching import first_sets
 
-    profile, records = load_profile(name), Store(store)
-    graphs = [plan_track(track, profile, installed()) for track in profile.tracks]
+    profile = load_profile(name)
+    graphs = [plan_track(track, profile, installed()) for track in tracks or profile.tracks]
     tasks = {key: task for graph in graphs for key, task in graph.tasks.items()}
-    places, steps, labels = {key: place for place, key in enumerate(tasks)}, dict[str, int](), dict[str, int]()
-    rows = list[object]()
-    for key, task in tasks.items():
-        record = records.record(key)
-        assert record is not None, f"{task.address} has not been computed"
-        parts = [labels.setdefault(f"{ref.kind} {ref.label}", len(labels)) for ref in task.spec.named().values()]
-        step = steps.setdefault(f"{task.spec.track} {task.spec.step}", len(steps))
-        rows.append([step, parts, [places[need] for need in task.spec.needs.values()], round(record.seconds, 3)])
-    first = [sorted(places[key] for key in keys) for keys in first_sets(graphs, profile).values()]
+    sets, marks = first_sets(graphs, profile), dict[str, list[tuple[float, float]]]()
+
+    def order(waiting: Mapping[str, Task]) -> dict[str, float]:
+        then = samples(waiting, Times("cpu"), set[str]().union(*sets.values()))
+        return priorities(waiting, expected(waiting, Times("cpu")), list(sets.values()), then)
+
+    def watch(outcome: RunResult, running: Mapping[str, float]) -> None:
+        for key, share in outcome.shares.items():
+            own = marks.setdefault(key, [])
+            if key in running and share not in {before for _, before in own}:
+                own.append((round(time.monotonic() - running[key], 2), round(share, 4)))
+
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(folder)
+        start = partial(open_executor, folder, devices=["cpu"], workers=2, batch_size=profile.batch_size)
+        execute(graphs, store, start, order=order, watch=watch)
+        places, steps, labels = {key: place for place, key in enumerate(tasks)}, dict[str, int](), dict[str, int]()
+        rows = list[object]()
+        for key, task in tasks.items():
+            record = store.record(key)
+            assert record is not None, f"{task.address} has not been computed"
+            parts = [labels.setdefault(f"{ref.kind} {ref.label}", len(labels)) for ref in task.spec.named().values()]
+            step = steps.setdefault(f"{task.spec.track} {task.spec.step}", len(steps))
+            needs = [places[need] for need in task.spec.needs.values()]
+            rows.append([step, parts, needs, round(record.seconds, 3), marks.get(key, [])])
+    first = [sorted(places[key] for key in keys) for keys in sets.values()]
     facts = {"steps": list(steps), "labels": list(labels), "first": first, "tasks": rows}
     Path(file).write_text(json.dumps(facts, separators=(",", ":")))
 

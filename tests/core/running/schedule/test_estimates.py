@@ -3,7 +3,7 @@
 import pytest
 from tests.core.running.schedule.replaying import Point, recording, replay
 
-from imharness.running.schedule.times import Times
+from imharness.running.schedule.estimates import Times
 
 FROM = 0.1
 """Of a run: from here on what is said should be right."""
@@ -14,6 +14,9 @@ PARTS = {
     "harness/membership": (1.0, 0.5),
     "harness/reconstruction": (1.0, 0.5),
 }
+PERCEPTUAL = {1: 0.84, 2: 1.0, 8: 1.0}
+"""Of the perceptual track alone, by workers. One worker prepares photographs for a sixth of the run, in its first long
+task; until it has told how fast it is then, nobody knows."""
 """Of the embedded profile: the share of points that must be right, and the least of what is left that may be said."""
 
 
@@ -44,6 +47,22 @@ def test_a_first_run_of_the_quick_profile_says_a_bound_until_it_can_tell(workers
     points = said("quick", workers)
     assert right(points) == 1.0
     assert not any(point.at_least for point in points if point.at_s > 0.7 * (point.at_s + point.left_s))
+
+
+@pytest.mark.parametrize(("workers", "share"), PERCEPTUAL.items())
+def test_a_first_run_of_the_perceptual_track_is_foretold_by_what_its_tasks_tell(workers: int, share: float) -> None:
+    assert right(said("perceptual_shares", workers)) >= share
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_of_tasks_that_tell_nothing_the_time_that_they_run_for_counts(workers: int) -> None:
+    """As from an executor that passes no shares on."""
+    assert right(said("embedded", workers, "harness/perceptual")) >= 0.88
+
+
+@pytest.mark.parametrize("workers", [1, 2, 8])
+def test_a_first_run_of_the_quick_profile_is_foretold_by_what_its_tasks_tell(workers: int) -> None:
+    assert right(said("quick_shares", workers)) == 1.0
 
 
 def test_a_run_on_a_slower_machine_than_the_store_remembers_is_foretold() -> None:

@@ -12,9 +12,19 @@ from imharness.results.identity import ComponentRef, digest
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.budget import read_budget, within_budget
-from imharness.running.schedule.estimate import Estimate, bytes_of, left_of
-from imharness.running.schedule.order import chains, first_tasks, priorities, samples
-from imharness.running.schedule.times import KEPT, SMALL_S, SURE_S, Times, learnt_times, place_of
+from imharness.running.schedule.estimates import (
+    KEPT,
+    SMALL_S,
+    SURE_S,
+    Estimate,
+    Times,
+    bytes_of,
+    chains,
+    learnt_times,
+    left_of,
+    place_of,
+)
+from imharness.running.schedule.order import first_tasks, priorities, samples
 
 
 def spec(step: str, *names: str, limit: int | None = None, needs: tuple[str, ...] = (), split: int = 0) -> TaskSpec:
@@ -244,6 +254,36 @@ def test_a_task_that_takes_longer_than_expected_is_not_taken_to_end_at_once(time
     estimate = Estimate(times)
     estimate.expect(graph(own))
     assert estimate.left({own.key: 60.0}) == (30.0, False)
+
+
+def test_a_running_task_that_tells_its_share_ends_when_its_pace_says(times: Times) -> None:
+    own, like = (task("attack", "metric:a/new", "attack:a/new", split=split) for split in range(2))
+    estimate = Estimate(times)
+    estimate.expect(graph(own, like))
+    usual = seconds(times, "attack", "metric:a/new", "attack:a/new")
+    estimate.told(own.key, 0.1, 6.0)  # which says nothing yet: until then it prepared, too
+    assert seconds(times, "attack", "metric:a/new", "attack:a/new") == usual
+    estimate.told(own.key, 0.2, 8.0)
+    left = estimate.left({own.key: 8.0})
+    assert left == (pytest.approx(0.8 * 20.0 + 20.0), False)  # a tenth takes 2 s, of those like it, too
+    assert seconds(times, "attack", "metric:a/new", "attack:a/new") == pytest.approx(20.0)
+    estimate.told(own.key, 0.1, 9.0)  # a second part of the task begins
+    assert estimate.left({own.key: 9.0}) != left
+    times.add(own.spec, 30.0)
+    estimate.ended(own.key)
+    assert estimate.left({}) == (30.0, False)
+
+
+def test_what_running_tasks_were_taken_to_last_is_forgotten_whole(times: Times) -> None:
+    before = {
+        words: seconds(times, *words)
+        for words in [("attack", "metric:a/m", "attack:a/x"), ("fit", "metric:a/m"), ("clean", "metric:a/z")]
+    }
+    times.suppose({place_of(spec("fit", "metric:a/m")): [7.0], place_of(spec("attack", "metric:a/z")): [50.0]})
+    assert seconds(times, "fit", "metric:a/m") == 7.0
+    assert seconds(times, "attack", "metric:a/m", "attack:a/x") == before["attack", "metric:a/m", "attack:a/x"]
+    times.suppose({})
+    assert {words: seconds(times, *words) for words in before} == before
 
 
 def test_of_a_step_that_never_ran_a_bound_is_said_and_of_nothing_nothing(times: Times) -> None:

@@ -23,8 +23,8 @@ from imharness.results.tasks import TaskSpec
 from imharness.running import publishing, views
 from imharness.running.executor import TaskResult
 from imharness.running.publishing import TablesMeanwhile
+from imharness.running.schedule.estimates import Times, learnt_times
 from imharness.running.schedule.state import Busy, Part, RunState, new_state, run_states
-from imharness.running.schedule.times import Times, learnt_times
 from imharness.running.sweep import RunResult, execute
 from imharness.running.views import Nothing
 from imharness.running.watching import RunWatch

@@ -1,14 +1,19 @@
-"""How long tasks take, by finished ones that are most alike: the one source of what tasks cost."""
+"""What tasks cost: how long they take, by finished and running ones that are most alike, and what is left of a run.
+
+This is the one source of estimates: order, shards, budgets, progress and `--dry-run` ask here.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
 from pydantic import BaseModel, ConfigDict
 
+from imharness.planning.plan import Task
 from imharness.results.identity import digest
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord, TaskSpec
@@ -21,6 +26,14 @@ SURE_S = 10.0
 SMALL_S = 0.5
 """What a component is worth in a step shows where the step takes longer than this, s."""
 OWN, EARLIER = "own", "earlier"
+RATE_S = 120.0
+"""The rate of a run is that of its last seconds."""
+OVERHEADS = 99
+"""Of so many tasks, the last ones, it counts how much longer they took a worker than their records say."""
+LONGER = 0.5
+"""A task goes on for at least this part of the time that has passed since it started or told how far it is."""
+TELLING_S = 1.0
+"""A running task tells what those like it take when it has run for so long, s."""
 
 
 class Kind(BaseModel):
@@ -89,6 +102,7 @@ class Times:
     changed: bool = False
     _own: dict[Place, Kind] = field(default_factory=dict)
     _levels: dict[str, _Levels] = field(default_factory=dict)
+    _supposed: set[Place] = field(default_factory=set)
     _took: float = SURE_S
     _foretold: float = SURE_S
 
@@ -100,6 +114,7 @@ class Times:
             self._took, self._foretold = self._took + seconds, self._foretold + before
         for kinds in (self.kinds, self._own):
             kinds.setdefault(place, Kind.at(place)).add(seconds, size)
+        self._supposed.discard(place)
         self._level(OWN).renew(place, self._own[place].seconds)
         if "bytes" in self._levels:
             self._levels["bytes"].renew(place, self.kinds[place].bytes)
@@ -122,6 +137,14 @@ class Times:
         if found is None and (before := earlier.estimate(place)) is not None:
             found = before * self._speed
         return found
+
+    def suppose(self, running: Mapping[Place, Sequence[float]]) -> None:
+        """Take running tasks to last so many seconds, in place of what was supposed before; finished ones go first."""
+        for place in self._supposed - running.keys():
+            self._level(OWN).renew(place, [])
+        self._supposed = running.keys() - self._own.keys()
+        for place in self._supposed:
+            self._level(OWN).renew(place, running[place])
 
     def size(self, place: Place) -> float | None:
         """Return the bytes that a task is expected to leave in the store, or None."""
@@ -164,17 +187,21 @@ class _Levels:
             self.renew(place, values)
 
     def renew(self, place: Place, values: Sequence[float]) -> None:
-        """Take in what a kind has become. What it costs does not depend on the number of kinds."""
-        if not values:
-            return
-        before, usual = self._kinds.get(place), median(values)
-        self._kinds[place] = usual
-        whole = step_of(place)
+        """Take in what a kind has become; without values it is not known any more. Other kinds are not looked at."""
+        before, whole = self._kinds.pop(place, None), step_of(place)
+        if values:
+            self._kinds[place] = median(values)
+        more = self._kinds.get(place, 0.0) - (before or 0.0)
+        change = len(self._kinds.keys() & {place}) - (before is not None)
         for part in (whole, *((*whole, label) for label in place[3])):
-            total, count = self._parts.get(part, (0.0, 0))
-            self._parts[part] = (total + usual, count + 1) if before is None else (total + usual - before, count)
+            total, count = self._parts.pop(part, (0.0, 0))
+            if count + change:
+                self._parts[part] = total + more, count + change
         for component in components_of(place):
-            self._steps[component].add(whole)
+            steps = self._steps[component]
+            (steps.add if (*whole, component[-1]) in self._parts else steps.discard)(whole)
+            if not steps:
+                del self._steps[component]
 
     def known(self, part: tuple[object, ...]) -> bool:
         return part in self._parts or part in self._steps
@@ -223,3 +250,147 @@ def learnt_times(store: Store, device: str) -> Times:
         if file.device == device:
             return Times(device, {kind.place: kind for kind in file.kinds})
     return Times(device)
+
+
+def chains(tasks: Mapping[str, Task], seconds: Mapping[str, float]) -> dict[str, float]:
+    """Return for each task the seconds from its start to the end of the longest chain of tasks that need it."""
+    after = dict.fromkeys(tasks, 0.0)
+    for key in reversed(list(tasks)):  # every task stands behind those it needs
+        whole = after[key] = after[key] + seconds[key]
+        for need in tasks[key].spec.needs.values():
+            if need in after:
+                after[need] = max(after[need], whole)
+    return after
+
+
+@dataclass(frozen=True)
+class Left:
+    """What tasks still cost.
+
+    `seconds`: of one worker; `longest_s`: of the longest chain of tasks that need each other. `unknown`: how many of
+    the `cells` are of steps of which no task has finished; seconds are without these, a lower bound if there are any.
+    """
+
+    cells: int
+    unknown: int
+    seconds: float
+    longest_s: float
+
+    def wall_s(self, workers: int) -> float:
+        """Return the seconds that several workers need."""
+        return max(self.seconds / max(workers, 1), self.longest_s)
+
+
+def left_of(
+    tasks: Mapping[str, Task],
+    times: Times,
+    *,
+    running: Mapping[str, float] | None = None,
+    overhead_s: float = 0.0,
+    places: Mapping[str, Place] | None = None,
+) -> Left | None:
+    """Return what tasks still cost, or None where nothing is known of any step.
+
+    Every task stands behind those it needs. `running`: key -> seconds that a task still runs for. `overhead_s`: what
+    a task takes a worker beyond the seconds in its record. `places`: key -> `place_of`, where that was asked before.
+    """
+    seconds, unknown, on, found = dict[str, float](), 0, running or {}, dict[Place, float | None]()
+    for key, task in tasks.items():
+        place = places[key] if places else place_of(task.spec)
+        if place not in found:
+            found[place] = times.seconds(place)
+        usual = found[place]
+        unknown += usual is None
+        seconds[key] = on[key] if key in on else 0.0 if usual is None else usual + overhead_s
+    if tasks and unknown == len(tasks):
+        return None
+    longest = max(chains(tasks, seconds).values(), default=0.0)
+    return Left(len(tasks), unknown, sum(seconds.values()), longest)
+
+
+class Estimate:
+    """Says what is left of a run, and how fast it is, while its tasks end."""
+
+    def __init__(self, times: Times) -> None:
+        self._times = times
+        self._waiting, self._places = dict[str, Task](), dict[str, Place]()
+        self._workers = 1
+        self._overheads = deque[float](maxlen=OVERHEADS)
+        self._told = dict[str, list[tuple[float, float]]]()
+        self._recent = deque[float]()
+
+    def expect(self, tasks: Mapping[str, Task]) -> None:
+        """Take in the tasks that are to run."""
+        self._waiting |= tasks
+        self._places |= {key: place_of(task.spec) for key, task in tasks.items()}
+
+    def busy(self, workers: int) -> None:
+        """Take in how many tasks run at once."""
+        self._workers = max(self._workers, workers)
+
+    def ended(self, key: str) -> None:
+        """Take in that a task ended."""
+        self._waiting.pop(key, None)
+        self._told.pop(key, None)
+        self._recent.append(time.monotonic())
+
+    def lasted(self, wall_s: float, recorded_s: float) -> None:
+        """Take in how long a task took its worker, and how long by its record."""
+        self._overheads.append(max(wall_s - recorded_s, 0.0))
+
+    def told(self, key: str, share: float, gone_s: float) -> None:
+        """Take in which share of a running task is computed after so many seconds; a smaller one starts a new part."""
+        told = self._told.setdefault(key, [])
+        if told and share < told[-1][1]:
+            told.clear()
+        if not told or share > told[-1][1]:
+            self._told[key] = [*told[:1], (gone_s, share)]
+
+    def left(self, running: Mapping[str, float]) -> tuple[float, bool] | None:
+        """Return the seconds that are left, and whether they are a lower bound; None while no step is known.
+
+        `running`: key -> seconds that it has been running for.
+        """
+        self._times.suppose({})
+        overhead, on = median(self._overheads) if self._overheads else 0.0, dict[str, float]()
+        supposed = defaultdict[Place, list[float]](list)
+        for key in running.keys() & self._waiting.keys():
+            place, gone = self._places[key], running[key]
+            usual, told = self._times.seconds(place), self._told.get(key, [])
+            heard = told[-1][0] if told else 0.0
+            if len(told) > 1:
+                pace, share = _pace(told), told[-1][1]
+                on[key] = max(heard + (1 - share) * pace - gone, LONGER * (gone - heard))
+                supposed[place].append(pace)
+                continue
+            on[key] = max((usual or 0.0) + overhead - gone, LONGER * (gone - heard))
+            if gone >= TELLING_S and (usual is None or gone > usual):
+                supposed[place].append(gone + on[key])
+        self._times.suppose(supposed)
+        found = left_of(self._waiting, self._times, running=on, overhead_s=overhead, places=self._places)
+        return None if found is None else (found.wall_s(self._workers), found.unknown > 0)
+
+    def rate(self) -> float | None:
+        """Return how many tasks ended per minute lately, or None before the second one."""
+        now = time.monotonic()
+        while self._recent and now - self._recent[0] > RATE_S:
+            self._recent.popleft()
+        if len(self._recent) < 2:
+            return None
+        return 60 * len(self._recent) / max(now - self._recent[0], 1e-3)
+
+
+def _pace(told: Sequence[tuple[float, float]]) -> float:
+    """Return the seconds that a task takes by what it told first and last of its share.
+
+    Until the first time, components and data are prepared, too: this says nothing of tasks that find them prepared.
+    """
+    (begun, first), (heard, share) = told[0], told[-1]
+    return (heard - begun) / (share - first)
+
+
+def bytes_of(tasks: Iterable[Task], times: Times) -> float:
+    """Return the bytes that tasks will leave in a store; those of which nothing is known count as the mean."""
+    sizes = [times.size(place_of(task.spec)) for task in tasks]
+    known = [size for size in sizes if size is not None]
+    return sum(known) * len(sizes) / max(len(known), 1)

@@ -1,0 +1,228 @@
+"""What a board found, sentence by sentence: shown, ruled out, or open. Each is made of the numbers that it carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from imharness.ranking.claim import joined, some
+from imharness.ranking.rules import Contest
+from imharness.ranking.standing import Standing
+from imharness.results.findings import Finding, Kind, Measured, Tier
+from imharness.results.rankings import Kept, Place
+from imharness.results.tables import ColumnSpec, Value, several
+from imharness.statistics.differences import MOST, Told
+
+
+def measured(told: Told, *place: int) -> Measured:
+    """Return one mean of several as data."""
+    half, value = float(told.half[place]), float(told.value[place])
+    ends = {} if np.isnan(half) else {"low": value - half, "high": value + half}
+    return Measured(value=value, units=int(told.units[place]), needed=told.needed_for(*place), **ends)
+
+
+def findings_of(
+    rules: Contest, standing: Standing, places: Mapping[str, Place], values: Mapping[str, Mapping[str, Value]]
+) -> tuple[Finding, ...]:
+    """Return every sentence that a ranking states: first what is shown, then what is ruled out, then what is open."""
+    return tuple(_Sentences(rules, standing, places, values).all())
+
+
+class _Sentences:
+    def __init__(
+        self,
+        rules: Contest,
+        standing: Standing,
+        places: Mapping[str, Place],
+        values: Mapping[str, Mapping[str, Value]],
+    ) -> None:
+        self.rules, self.standing, self.places, self.values = rules, standing, places, values
+        self.entries, self.told = rules.scores.entries, standing.told[0]
+        self.specs = [rules.protection.spec, *(own.protection.spec for own in rules.yardsticks)]
+        self.own = [i for i, label in enumerate(self.entries) if not places[label].control]
+        self.complete = [i for i in self.own if places[self.entries[i]].complete]
+
+    def all(self) -> Iterator[Finding]:
+        for i in self.complete:
+            if not self.places[self.entries[i]].flags:
+                yield from self.better(i)
+        for part in (self.moves, self.worse, self.broken):
+            for i in self.complete:
+                yield from part(i)
+        for i in self.own:
+            yield from self.kept(i, "costs")
+        yield from self.best()
+        for i in self.standing.candidates:
+            yield from self.controls(i)
+        for i in self.own:
+            yield from self.kept(i, "gate")
+            yield from self.withheld(i)
+
+    def made(
+        self, tier: Tier, kind: Kind, i: int, text: str, spec: ColumnSpec | None = None, **facts: object
+    ) -> Finding:
+        own = spec or self.specs[0]
+        return Finding.model_validate(
+            {
+                "tier": tier,
+                "kind": kind,
+                "entry": self.entries[i],
+                "measure": own.label,
+                "decimals": own.decimals,
+                "unit": own.cluster_unit or own.unit or "unit",
+                "text": f"{self.entries[i]} {text}." if kind != "may be best" else text,
+                **facts,
+            }
+        )
+
+    def better(self, i: int) -> Iterator[Finding]:
+        """Say whom an entry is shown to be better than; all differences hold at once."""
+        rows = np.flatnonzero(self.told.better[i]).tolist()
+        if rows:
+            order = sorted(rows, key=lambda j: (self.told.value[i, j], j))
+            against = {self.entries[j]: measured(self.told, i, j) for j in order}
+            names = joined(some(list(against)))
+            yield self.made(
+                "shown", "better", i, f"protects better than {names}: {self.by(against, order[0])}", against=against
+            )
+
+    def worse(self, i: int) -> Iterator[Finding]:
+        """Say which controls are shown to protect better than an entry."""
+        rows = [j for j in self.standing.rivals if self.told.better[j, i]]
+        if rows:
+            order = sorted(rows, key=lambda j: (self.told.value[j, i], j))
+            against = {self.entries[j]: measured(self.told, i, j) for j in order}
+            kinds = joined([f"{self.entries[j]} ({self.places[self.entries[j]].control})" for j in order])
+            text = f"protects worse than {kinds}, a control: {self.by(against, order[0])}"
+            yield self.made("ruled out", "worse", i, text, against=against)
+
+    def by(self, against: Mapping[str, Measured], j: int) -> str:
+        own, spec = against[self.entries[j]], self.specs[0]
+        way = "lower" if (spec.better == "lower") == (own.value > 0) else "higher"
+        nearest = f", {self.entries[j]} the nearest" if len(against) > 1 else ""
+        return (
+            f"{spec.label} is {way} by {_size(own, spec.decimals)}, over {several(own.units, self.unit(spec))}{nearest}"
+        )
+
+    def unit(self, spec: ColumnSpec) -> str:
+        return spec.cluster_unit or spec.unit or "unit"
+
+    def moves(self, i: int) -> Iterator[Finding]:
+        """Say how far knowledge of an entry moves its measure, where it is shown to."""
+        moved, spec = self.places[self.entries[i]].moved, self.specs[0]
+        if moved is None or moved.change.low is None or moved.change.high is None:
+            return
+        if (moved.change.low > 0) if spec.better == "lower" else (moved.change.high < 0):
+            before, after = (f"{x:.{spec.decimals}f}" for x in (moved.before, moved.after))
+            text = (
+                f"moves from {before} to {after} {spec.label} once the attacker knows it, over the same attacks: by "
+                f"{_size(moved.change, spec.decimals)}, over {several(moved.change.units, self.unit(spec))}"
+            )
+            yield self.made("shown", "moves", i, text, facts={"change": moved.change})
+
+    def broken(self, i: int) -> Iterator[Finding]:
+        """Say which attack leaves less than half of what an entry seems to protect."""
+        own, spec = self.places[self.entries[i]].broken, self.specs[0]
+        if own is not None and own.attack:
+            text = (
+                f"is broken by {own.attack}: attackers that do not know it leave it "
+                f"{_size(own.seems, spec.decimals)} better in {spec.label} than {self.rules.undefended}, and the worst "
+                f"attack {own.holds:.{spec.decimals}f}, less than half of that"
+            )
+            facts = {"seems": own.seems, "rest": own.rest}
+            yield self.made("ruled out", "broken", i, text, facts=facts, why=own.attack)
+
+    def kept(self, i: int, kind: Kind) -> Iterator[Finding]:
+        """Say what an entry is shown to lose too much of, or of what that is not told."""
+        for own in self.places[self.entries[i]].kept:
+            if own.low is not None and own.state == ("fails" if kind == "costs" else "not told"):
+                amount = f"{own.value:+.{own.decimals}f} [{own.low:+.{own.decimals}f}, {own.high:+.{own.decimals}f}]"
+                from_least = f"{amount} from the least that passes"
+                text = (
+                    f"costs too much: its {own.label}, which has to be {own.least}, lies {from_least}"
+                    if kind == "costs"
+                    else f"has {own.label} of which it is not told whether it is {own.least}: it lies {from_least}"
+                    f"{_needs(own, self.unit(self.specs[0]))}"
+                )
+                facts = {"above": Measured(**{name: getattr(own, name) for name in Measured.model_fields})}
+                tier: Tier = "ruled out" if kind == "costs" else "open"
+                yield self.made(tier, kind, i, text, facts=facts, why=f"{own.label}, {own.least}")
+
+    def best(self) -> Iterator[Finding]:
+        """Say which candidates may be best, by each yardstick."""
+        own = self.standing.may_be_best
+        if len(own) < 2:
+            return
+        for told, spec in zip(self.standing.told, self.specs, strict=True):
+            first = own[0]
+            against = {self.entries[j]: measured(told, first, j) for j in own[1:] if not np.isnan(told.value[first, j])}
+            if not against or told.better[first, own[1:]].all():
+                continue
+            needs = {label: each.needed for label, each in against.items() if each.value > 0}
+            counts = [count for count in needs.values() if count is not None]
+            more = (
+                f"; to tell {self.entries[first]} from the others, about {max(counts)} {self.unit(spec)}s are needed"
+                if counts and len(counts) == len(against)
+                else ""
+            )
+            names = joined([self.entries[i] for i in own])
+            text = f"Any of {names} may be best; by {spec.label} it is not told which{more}."
+            yield self.made("open", "may be best", first, text, spec, against=against)
+
+    def controls(self, i: int) -> Iterator[Finding]:
+        """Say from which controls a candidate is not told, by each yardstick, and what it would take."""
+        for told, spec in zip(self.standing.against_controls, self.specs, strict=True):
+            rows = [c for c in self.standing.rivals if not told.better[i, c] and not told.better[c, i]]
+            for c in rows:
+                if np.isnan(told.value[i, c]):
+                    continue
+                own, control = measured(told, i, c), self.entries[c]
+                side = (
+                    "no entry is ahead"
+                    if own.value == 0
+                    else "the control is ahead"
+                    if own.value < 0
+                    else f"it is ahead{_needs(own, self.unit(spec))}"
+                )
+                text = (
+                    f"is not shown to be better than {control} ({self.places[control].control}) in {spec.label}: the "
+                    f"advantage is {_signed(own, spec.decimals)}, over {several(own.units, self.unit(spec))}; {side}"
+                )
+                yield self.made("open", "not told", i, text, spec, against={control: own})
+
+    def withheld(self, i: int) -> Iterator[Finding]:
+        """Say why nothing is told of an entry, or only an upper bound."""
+        label = self.entries[i]
+        place, coverage = self.places[label], self.values[label]["coverage"]
+        if not place.complete:
+            why = self.rules.unknown.get(label, "")
+            text = (
+                f"is not ranked: {why}"
+                if why
+                else f"is incomplete: it has {coverage.number_or(0.0):.0f}% of the units and settings that count"
+            )
+            yield self.made("open", "incomplete", i, text, why=why)
+        if place.flags:
+            flags = "; ".join(place.flags)
+            yield self.made("open", "flagged", i, f"protects at most as well as it seems: {flags}", why=flags)
+
+
+def _size(own: Measured, decimals: int) -> str:
+    """Return the size of a difference whose interval does not hold 0, with the interval of that size."""
+    assert own.low is not None
+    assert own.high is not None
+    ends = sorted(map(abs, (own.low, own.high)))
+    return f"{abs(own.value):.{decimals}f} [{ends[0]:.{decimals}f}, {ends[1]:.{decimals}f}]"
+
+
+def _signed(own: Measured, decimals: int) -> str:
+    ends = "" if own.low is None else f" [{own.low:+.{decimals}f}, {own.high:+.{decimals}f}]"
+    return f"{own.value:+.{decimals}f}{ends}"
+
+
+def _needs(own: Measured | Kept, unit: str) -> str:
+    if own.low is None:
+        return ""
+    many = f"more than {MOST:,}" if own.needed is None else f"about {own.needed}"
+    return f"; {many} {unit}s would tell in four of five such studies, were it as large as it looks"

@@ -1,0 +1,97 @@
+"""Where the binary files of installed packages come from, and under which terms: the tables that the packages carry.
+
+A package lists its files in ``sources.toml``. ``[source.NAME]`` says what a source is, who is to be named and under
+which licence; ``[file]`` gives each file, by its path from the package's parent folder, its source and its SHA-256.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from imharness.errors import UsageError
+from imharness.reading.opening import shown
+from imharness.reading.structured import read_toml
+
+GROUP = "imharness"
+FILE = "sources.toml"
+_TEXTS = ("title", "address", "licence", "attribution", "changes")
+"""The fields of a source that are text; the first four are required."""
+
+
+@dataclass(frozen=True)
+class Credit:
+    """A source and the files that come from it.
+
+    `files` is path -> SHA-256; `inside` says of another package which one has the files, and is empty where they ship
+    here. `trained_on` names the sources of the data behind weights, `changes` what was done to the files, and
+    `used_by` the components that use them.
+    """
+
+    name: str
+    title: str
+    address: str
+    licence: str
+    attribution: str
+    changes: str = ""
+    inside: str = ""
+    trained_on: tuple[str, ...] = ()
+    used_by: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def standing(self) -> str:
+        """Where the files are, and what was done to them: as readers want to know it."""
+        count = f"{len(self.files)} files" if len(self.files) > 1 else "1 file"
+        place = f"{count} inside {self.inside}, read from there" if self.inside else f"{count}, shipped"
+        trained = f"trained on {', '.join(self.trained_on)}" if self.trained_on else ""
+        return "; ".join(filter(None, [place, self.changes, trained]))
+
+    @property
+    def line(self) -> str:
+        """The title, who is to be named, and the licence."""
+        return f"{self.title} ({self.attribution}; {self.licence})"
+
+
+def credits_in(path: Path) -> tuple[Credit, ...]:
+    """Return the sources of a table in its order; raises a `UsageError` of one line for a table that is not whole."""
+    found = read_toml(path)
+    sources, files = found.get("source"), found.get("file")
+    if not isinstance(sources, dict) or not isinstance(files, dict):
+        raise UsageError(f"{shown(path)} needs [source.NAME] and [file].")
+    for file, own in files.items():
+        if not isinstance(own, dict) or set(own) != {"source", "sha256"} or own["source"] not in sources:
+            raise UsageError(f"{shown(path)}: the file {file} needs sha256, and source, which is one of the table's.")
+    return tuple(_credit(path, name, own, sources, files) for name, own in sources.items())
+
+
+def _credit(path: Path, name: str, own: Any, sources: dict[str, Any], files: dict[str, Any]) -> Credit:
+    own = own if isinstance(own, dict) else {}
+    texts: dict[str, str] = {field: own.get(field, "") for field in (*_TEXTS, "inside")}
+    trained_on, used_by = (tuple(own.get(field, ())) for field in ("trained_on", "used_by"))
+    missing = [field for field in _TEXTS[:4] if not texts.get(field)]
+    if missing:
+        raise UsageError(f"{shown(path)}: the source {name} does not say {', '.join(missing)}.")
+    unknown = [other for other in trained_on if other not in sources]
+    further = set(own) - set(texts) - {"trained_on", "used_by"}
+    if unknown or further:
+        raise UsageError(f"{shown(path)}: the source {name} names {', '.join([*unknown, *sorted(further)])}: unknown.")
+    mine = tuple((file, facts["sha256"]) for file, facts in files.items() if facts["source"] == name)
+    return Credit(name=name, **texts, trained_on=trained_on, used_by=used_by, files=mine)
+
+
+def tables(points: Iterable[importlib.metadata.EntryPoint] | None = None) -> list[Path]:
+    """Return the tables of the packages that entry points of the group ``imharness`` name; none is imported."""
+    found = importlib.metadata.entry_points(group=GROUP) if points is None else points
+    specs = [find_spec(name) for name in sorted({point.value.partition(".")[0] for point in found})]
+    folders = [Path(place) for spec in specs if spec for place in spec.submodule_search_locations or ()]
+    return [folder / FILE for folder in folders if (folder / FILE).is_file()]
+
+
+def credits() -> tuple[Credit, ...]:
+    """Return the sources that installed packages name; raises a `UsageError` for a table that is not whole."""
+    return tuple(credit for path in tables() for credit in credits_in(path))

@@ -1,0 +1,36 @@
+"""The photographs that ship: each is one independent unit, and no weights were trained on any."""
+
+import numpy as np
+import pytest
+import torch
+
+from imharness.components.registry import installed
+from imharness.reading.credits import credits
+
+CPU = torch.device("cpu")
+FREE = {"public domain", "CC0-1.0", "CC-BY-2.0", "released for unrestricted use"}
+
+
+def test_each_of_36_photographs_gives_one_image_of_every_severity_and_distortion() -> None:
+    data = installed().one("dataset", "pictures[size=72]").build(CPU)
+    assert data.load(list(range(36))).shape == (36, 3, 72, 72)
+    assert len(set(data.columns["photograph"].tolist())) == len(data) == 36
+    assert np.unique(data.columns["mos"], return_counts=True)[1].tolist() == [9, 9, 9, 9]
+    pairs = set(zip(data.columns["family"].tolist(), data.columns["severity"].tolist(), strict=True))
+    assert len(pairs) == 1 + 4 * 3
+
+
+@pytest.mark.parametrize("size", [16, 176, 256])
+def test_a_photograph_is_large_enough_for_every_crop(size: int) -> None:
+    assert installed().one("dataset", f"pictures[size={size}]").build(CPU).load([35]).shape == (1, 3, size, size)
+
+
+def test_photographs_that_are_shown_are_free_and_none_was_trained_on() -> None:
+    by_name = {one.name: one for one in credits()}
+    trained = {name for one in credits() for name in one.trained_on}
+    for one in by_name.values():
+        if {"harness/pictures", "harness/thumbnails"} & set(one.used_by) and not one.trained_on:
+            assert one.licence in FREE | {"no known copyright restrictions"}, one.name
+        if "harness/pictures" in one.used_by:
+            assert one.name not in trained
+            assert one.licence in FREE
