@@ -42,7 +42,7 @@ PARTS = ("floor", "gain")
 UNBOUNDED, PROJECTIONS, LOOK_UP = "unbounded radius", "random projections", "look-up"
 
 
-@step(version="1", shared=True)
+@step(version="2", shared=True)
 def unaware(context: StepContext) -> StepResult:
     """Keep the images of an attack on the metric alone, which the audits of all defenses use."""
     images, attack = _audited(context), _longer(context)
@@ -56,7 +56,7 @@ def unaware(context: StepContext) -> StepResult:
     return StepResult(arrays=context.map(images, measure))
 
 
-@step(version="4", shared=True)
+@step(version="5", shared=True)
 def audit(context: StepContext) -> StepResult:
     """Return for each check and image an attack's gain and the floor for it, as shares of the metric's range."""
     images, many, samples = _audited(context), _longer(context), int(context.options["samples"])

@@ -130,6 +130,14 @@ def test_gradients_that_lie_are_flagged(submission: MakeSubmission, tmp_path: Pa
     assert audit.worst.gain > own + 0.05
 
 
+@pytest.mark.parametrize("name", ["knows_rounding", "walks_back"])
+def test_another_function_for_images_of_8_bits_is_flagged(
+    submission: MakeSubmission, tmp_path: Path, profile: Path, name: str
+) -> None:
+    report = run(submission(f"blind/{name}", entry(f"blind/{name.replace('_', '-')}")), tmp_path / "store", profile)
+    assert "images of 8 bits get another function than others" in " ".join(report.flags())
+
+
 def test_what_a_package_tried_stands_in_the_report(submission: MakeSubmission, tmp_path: Path, profile: Path) -> None:
     root = tmp_path / "store"
     report = run(submission("hostile/writes_outside", entry("evil/writes-outside")), root, profile)
