@@ -1,7 +1,7 @@
 """The page that annotators use: one question at a time, answered by a click or a key.
 
 Every change is a POST that carries the session's token. The session is a signed, HttpOnly, SameSite=Strict cookie, and
-the book knows it until its owner leaves. Session and length are checked before anything of a body is read.
+the book knows it until its owner leaves. Session and length are checked before any part of a body is read.
 Requests for other host names than the one served are refused, so that no other page can reach the application.
 """
 
@@ -50,7 +50,7 @@ TITLES = {
 
 
 class Pages:
-    """The routes, over one book."""
+    """The routes of the application, for one book."""
 
     def __init__(self, book: Book) -> None:
         self._book = book
@@ -145,9 +145,9 @@ class Pages:
         """Return the fields of a form that carries the session's token; nothing is read for those without a session."""
         token = request.session.get("token", "")
         if not token:
-            raise HTTPException(403, "this form is not from this page; reload it")
+            raise HTTPException(403, "this form does not come from this page; reload the page")
         if request.headers.get("content-type", "").partition(";")[0].strip() != FORM:
-            raise HTTPException(415, "this is no form of this page")
+            raise HTTPException(415, "this is not a form of this page")
         length = request.headers.get("content-length", "0")
         if not ITEM.fullmatch(length) or int(length) > BODY:
             raise HTTPException(413, f"a form has at most {BODY} bytes")
@@ -161,13 +161,13 @@ class Pages:
         except ValueError:
             raise HTTPException(400, "this form cannot be read") from None
         if not hmac.compare_digest(form.get("token", "").encode(), token.encode()):
-            raise HTTPException(403, "this form is not from this page; reload it")
+            raise HTTPException(403, "this form does not come from this page; reload the page")
         return form
 
     def _annotator(self, request: Request) -> str:
         name = self._book.annotator(request.session.get("id", ""))
         if not name:
-            raise HTTPException(403, "tell your name first")
+            raise HTTPException(403, "enter your name first")
         return name
 
     def _page(self, template: str, request: Request, **shown: object) -> Response:

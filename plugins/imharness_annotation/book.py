@@ -79,8 +79,8 @@ def _originals(facts: Mapping[str, str]) -> frozenset[str]:
 class Book:
     """Questions and votes in one file; any number of processes and threads may use it.
 
-    One connection stays open, as the last one that closes moves the whole journal. What people are asked next is kept
-    in memory until another connection writes.
+    One connection stays open, because the last one to close copies the whole journal. What people are asked next is
+    kept in memory until another connection writes.
     """
 
     def __init__(self, file: Path) -> None:
@@ -105,7 +105,7 @@ class Book:
             raise UsageError(f"{self._file} cannot be used ({error.strerror}); choose another --file.") from None
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UsageError(f"{self._file} is no plain file; choose another --file.")
+                raise UsageError(f"{self._file} is not a plain file; choose another --file.")
             with suppress(PermissionError):
                 os.fchmod(descriptor, 0o600)
         finally:
@@ -140,7 +140,7 @@ class Book:
         return number(text, f"{self._file}: {name}") if text else default
 
     def fill(self, kind: Kind, votes: int, questions: Iterable[Question], cutoff: float = CUTOFF) -> int:
-        """Add questions that are not there yet; return how many there are. A file holds one kind."""
+        """Add questions that are not there yet; return how many there are then. A file has questions of one kind."""
         have = self.about("kind")
         if have and have != kind:
             raise UsageError(f"{self._file} asks for {have!r} already; choose another --file for {kind!r}.")
@@ -165,7 +165,7 @@ class Book:
             return Asked(ahead[0], turns.items[ahead[0]].choices, turns.items[ahead[0]].has_left) if ahead else None
 
     def progress(self, annotator: str) -> tuple[int, int]:
-        """Return how many this annotator has judged, and how many they will have when nothing is left."""
+        """Return how many questions this annotator has judged, and how many they will have judged in the end."""
         with self._read_turns() as turns:
             done = turns.given(annotator)
             return done, done + len(turns.ahead(annotator))
@@ -187,7 +187,7 @@ class Book:
 
     @contextmanager
     def _read_turns(self) -> Iterator[Turns]:
-        """Yield what is kept in memory, read anew when another connection has written; nobody changes it meanwhile."""
+        """Yield what is kept in memory, read again if another connection has written; nobody changes it meanwhile."""
         with self._lock:
             if self._turns is None or self._turns[0] != self._version():
                 self._turns = self._version(), self._read_all()
@@ -243,7 +243,7 @@ class Book:
         return str(row[0]) if row else ""
 
     def close_session(self, session: str) -> None:
-        """End a session, if there is such a one."""
+        """End a session, if it exists."""
         with self._open() as db:
             db.execute("DELETE FROM sessions WHERE id = ?", (session,))
 

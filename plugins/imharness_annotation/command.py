@@ -29,13 +29,13 @@ RECONSTRUCTION, IQA = "harness/reconstruction", "harness/iqa"
 VOTES = {"class": 5, "pair": 5, "better": 10}
 LOOPBACK = "127.0.0.1"
 KEPT_S = 75
-"""The time for which a connection is kept while a person thinks, s; a shorter one cuts off answers on their way."""
+"""How long a connection stays open while a person thinks, s; a shorter time would cut off answers on their way."""
 SERVER = ("starlette", "uvicorn", "itsdangerous")
 """The modules of the extra `annotate`."""
 
 
 @click.group(cls=Group, invoke_without_command=True)
-@click.option("--kind", type=Choice(["class", "pair", "better"]), help="What is asked. Default: what FILE asks.")
+@click.option("--kind", type=Choice(["class", "pair", "better"]), help="What to ask. Default: what FILE asks.")
 @FILE
 @store_option()
 @click.option(
@@ -68,7 +68,7 @@ SERVER = ("starlette", "uvicorn", "itsdangerous")
     default=LOOPBACK,
     show_default=True,
     metavar="ADDRESS",
-    help="Address to serve at; other machines can reach any but this one.",
+    help="Address to serve at; other machines can reach any address but the default.",
 )
 @click.option(
     "--port",
@@ -289,7 +289,7 @@ def _better(
 
     if len(attacks) != 1 or len(defenses) < 2:
         raise UsageError(
-            "--kind better compares defenses of one attack: add --attack NAME and two or more --defense NAME."
+            "--kind better compares defenses against one attack: add --attack NAME and two or more --defense NAME."
         )
     attack, guards = component("attack", attacks[0]).info.id, [find("defense", name) for name in defenses]
     tasks = [t for t in finished(store, IQA, "attack") if component("attack", t.labels["attack"]).info.id == attack]

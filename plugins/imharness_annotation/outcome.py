@@ -45,7 +45,7 @@ def fleiss_kappa(votes: Sequence[Vote], *, recognised: bool = False) -> tuple[fl
 
     `recognised`: take kappa of right or wrong, as verdicts do, instead of the answers themselves; two people who both
     fail to recognise an image need not agree on what it shows. Only the questions with the most frequent number of
-    votes count, and only with two votes or more. Raises `NotTestable` when there are none, or when all votes are one
+    votes count, and only with two votes or more. Raises `NotTestable` if there are none, or if all votes have the same
     answer.
     """
     from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_kappa
@@ -62,7 +62,7 @@ def fleiss_kappa(votes: Sequence[Vote], *, recognised: bool = False) -> tuple[fl
     categories = sorted({answer for c in kept for answer in c})
     counts = np.array([[c[answer] for answer in categories] for c in kept], dtype=np.float64)
     if len(categories) == 1:
-        raise NotTestable("all votes are one answer")
+        raise NotTestable("all votes have the same answer")
     return float(statsmodels_kappa(counts)), len(kept), raters
 
 
@@ -80,11 +80,11 @@ def decoy_accuracy(votes: Sequence[Vote]) -> dict[str, tuple[int, int]]:
 def ranking(votes: Sequence[Vote], planned: int) -> list[tuple[str, Interval]]:
     """Return (entry, mean Bradley-Terry log-strength with its interval over images), best first.
 
-    Strengths are computed for each image and averaged, as in the subjective study of Gushchin et al. (2025). Only
-    images count whose pairs all have the planned votes. With k entries, 1/k of a vote is added to either side of every
-    pair: a unanimous pair has a finite strength then, and strengths from few votes are nearly unbiased (Firth,
+    Strengths are computed for each image and averaged, as in the subjective study of Gushchin et al. (2025). An image
+    counts only if all its pairs have the planned votes. With k entries, 1/k of a vote is added to either side of every
+    pair: a unanimous pair then has a finite strength, and strengths from few votes are nearly unbiased (Firth,
     Biometrika 80, 1993: half of the leverage, which is 2/k on average).
-    Raises `NotTestable` where no image counts.
+    Raises `NotTestable` if no image counts.
     """
     pairs = [v for v in votes if not v.decoy and "left" in v.facts]
     names = sorted({v.facts[side] for v in pairs for side in ("left", "right")})

@@ -21,7 +21,7 @@ CHOICES = 20
 DECOYS = 10
 """The number of questions for each decoy."""
 FEWEST = 2
-"""The least number of decoys of each truth."""
+"""The smallest number of decoys with each right answer."""
 
 Rebuilt = tuple[Mapping[str, str], np.ndarray, ImageSet]
 """Labels of data set, attack, model and defense; reconstructions uint8 ``(N, 3, H, W)``; the data set, whose first N
@@ -53,9 +53,9 @@ def class_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Questi
 def pair_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Question]:
     """Yield one question per reconstruction: does it show what the original shows? (SemSim, figure 8 B).
 
-    One in ten is a decoy, four at least. Half of them show the reconstruction of another class, where "same" is wrong,
-    and half show the original itself, where "different" is wrong, so that nobody passes them all with one answer. Data
-    of one class have no decoys.
+    One in ten is a decoy, and at least four are. Half of them show the reconstruction of another class, where "same" is
+    wrong, and half show the original itself, where "different" is wrong, so that nobody passes them all with one
+    answer. Data of one class have no decoys.
     """
     drawn = {truth: _drawn(groups, truth, seed) for truth in (SAME, DIFFERENT)}
     for facts, images, private in groups:
@@ -120,7 +120,7 @@ def class_names(images: ImageSet) -> list[str]:
     if "class" in images.columns:
         return [str(c) for c in images.columns["class"]]
     if "label" not in images.columns:
-        raise UsageError("the data set names no classes; use --kind pair.")
+        raise UsageError("the data set does not name its classes; use --kind pair.")
     return [f"class {int(c)}" for c in images.columns["label"]]
 
 

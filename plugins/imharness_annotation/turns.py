@@ -1,4 +1,4 @@
-"""Whose votes count, and what a person is asked next; kept in memory, so that a page costs no pass over all votes."""
+"""Whose votes count, and what a person is asked next; kept in memory, so that no page has to read all votes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from functools import lru_cache
 FIRST = 2
 """Decoys of each truth that a person answers before anything else."""
 ORDERS = 1000
-"""People whose order of questions is remembered."""
+"""The number of people whose order of questions is remembered."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """A question as the order of questions needs it. `originals` are those that a person judges once only."""
+    """What the order of questions needs to know of one. `originals`: those it shows; a person judges each only once."""
 
     originals: frozenset[str]
     truth: str
@@ -44,7 +44,7 @@ class Turns:
         self._latest: tuple[str | None, list[int]] = (None, [])
 
     def change(self, annotator: str, number: int, answer: str | None) -> None:
-        """Take note of an answer that was written; None: that was taken back."""
+        """Take note of an answer that was written, or taken back (None)."""
         self._latest = (None, [])
         self._count(annotator, -1)
         if answer is None:
@@ -56,8 +56,9 @@ class Turns:
     def left_out(self) -> frozenset[str]:
         """Return the people who have not passed the decoys; their votes do not count.
 
-        Who passes has answered decoys of every truth that the book has decoys of, so that nobody passes with one answer
-        to everything, and as many right as the cut-off asks for. Without decoys nobody is left out.
+        To pass, a person must have answered decoys of every truth that the book has decoys of, so that nobody passes
+        with one answer to everything, and must have answered right as large a share as the cut-off. Without decoys
+        nobody is left out.
         """
         return frozenset(who for who, given in self._given.items() if given and self._fails(given))
 
@@ -68,9 +69,9 @@ class Turns:
     def ahead(self, annotator: str) -> list[int]:
         """Return the questions that this annotator will be asked, in their order.
 
-        Open are decoys, and questions that lack votes that count. Two decoys of each truth come first, and the others
-        among the questions. Of the reconstructions of one original, a person judges one, because the first helps to
-        recognise the next; decoys use up no original.
+        These are decoys, and questions that still lack votes that count. Two decoys of each truth come first, and the
+        others stand among the questions. Of the reconstructions of one original, a person judges one, because the first
+        helps to recognise the next; decoys use up no original.
         """
         if self._latest[0] != annotator:
             self._latest = annotator, self._found(annotator)

@@ -8,7 +8,7 @@ from imharness_embedded.shipped import shipped
 
 
 class Digits(TableDataset):
-    """Handwritten digits, 64 grey values each, ten classes."""
+    """Handwritten digits of ten classes, each with 64 grey values."""
 
     info = Info(id="harness/digits", version="1")
 

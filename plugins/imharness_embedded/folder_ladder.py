@@ -12,10 +12,10 @@ class FolderLadder(SeverityLadder):
 
     info = Info(id="harness/folder-ladder", version="1")
     address = "folder"
-    folder: str = Field(default="", description="The folder, here or among the assets; there is no split.")
+    folder: str = Field(default="", description="The folder, here or among the assets; it has no split.")
 
     def require(self) -> None:
-        """Raise `Unavailable` unless the folder holds images."""
+        """Raise `Unavailable` unless the folder contains images."""
         if not self.folder:
             raise Unavailable("no folder is named", "--dataset folder-ladder:PATH")
         sources_in(self.folder)

@@ -12,7 +12,7 @@ from imharness_embedded.photographs import TEXTURES, TRAIN, content_of, crops, h
 from imharness_vision.distortions import DISTORTIONS, distorted
 
 MILD, STRONG = (0.05, 0.25), (0.45, 1.0)
-"""Severities of the two alternatives."""
+"""The severities of the two alternatives."""
 
 
 class DistortedPairs(ImageDataset):
@@ -31,7 +31,7 @@ class DistortedPairs(ImageDataset):
     folder: str = Field(default="", description="Take the photographs of this folder instead; then there is no split.")
 
     def require(self) -> None:
-        """Raise `Unavailable` unless the folder holds images, where one is named."""
+        """Raise `Unavailable` if a folder is named and contains no images."""
         if self.folder:
             sources_in(self.folder)
 

@@ -34,7 +34,7 @@ FURTHER = ("coffee", "flower", "goshawk", "zebra", "hubble_deep_field")
 TEXTURES = ("brick", "camera", "coins", "grass", "gravel", "immunohistochemistry", "retina")
 """Further training photographs for the ladder; some are grey."""
 FILES = {"immunohistochemistry": "ihc"}
-"""What the file of a photograph is called, where it is not the photograph's name."""
+"""The name of a photograph's file, if it differs from the photograph's name."""
 PICTURES = Path(__file__).parent / "pictures"
 """Photographs that ship with this package, all free; ``sources.toml`` says whose they are."""
 SEVERITIES = (1, 2, 3, 4, 5)
@@ -66,7 +66,7 @@ def sources_in(folder: str) -> tuple[str, ...]:
     """Return the image files of a folder by full path; raises `Unavailable` without any."""
     found = sorted(f for f in place(folder).glob("*") if f.suffix.lower() in (".png", ".jpg", ".jpeg", ".bmp"))
     if not found:
-        raise Unavailable(f"{folder} holds no images", "name another folder")
+        raise Unavailable(f"{folder} contains no images", "name another folder")
     return tuple(str(f.resolve()) for f in found)
 
 
@@ -138,7 +138,8 @@ class SeverityLadder(ImageDataset):
     per_photograph: int = Field(default=1, ge=1, le=500, description="Crops per photograph.")
     severities: tuple[int, ...] = Field(default=SEVERITIES, description="The severities to include, of 1 to 5.")
     rotating: bool = Field(
-        default=False, description="Each severity by one distortion, which changes from crop to crop, not by all four."
+        default=False,
+        description="Make each severity by one distortion, which changes from crop to crop, not by all four.",
     )
 
     def sources(self) -> tuple[str, ...]:

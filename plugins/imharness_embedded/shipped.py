@@ -1,4 +1,4 @@
-"""Files inside other packages, which are not imported for them: that would take seconds in each process."""
+"""Files inside other packages, found without importing the packages, which would take seconds in each process."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -7,7 +7,7 @@ from imharness.errors import Unavailable
 
 
 def shipped(package: str, folder: str, name: str) -> Path:
-    """Return the file of a package's folder that has a name, whatever its suffix; of several, the first by name."""
+    """Return the file with this name in a folder of a package, with any suffix; of several, the first by name."""
     spec = find_spec(package)
     places = (spec.submodule_search_locations if spec else None) or []
     found = [path.resolve() for place in places for path in sorted(Path(place, folder).glob(f"{name}.*"))]

@@ -85,7 +85,7 @@ def calibrate(
 ) -> None:
     """Find the parameter values at which attacks reach the weak, medium and strong distortions.
 
-    Targets: L-infinity 2, 4, 8 /255; SSIM 0.9, 0.8, 0.75; PSNR 35, 30, 25 dB, as each attack declares.
+    The targets are L-infinity 2, 4, 8 /255; SSIM 0.9, 0.8, 0.75; or PSNR 35, 30, 25 dB, as each attack declares.
     If a data set has a split "train", that split is used, so that strengths are not chosen on the reported photographs.
     A run uses the result with the option `presets` of the track. The strength of a trained attack depends on its
     training: give the same parameters and training images as in the run.

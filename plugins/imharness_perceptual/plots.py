@@ -75,7 +75,7 @@ def learnt_weights(weights: Mapping[str, np.ndarray], file: Path) -> dict[str, f
     """Draw the weights of every layer, largest first; return the share of zeros by layer."""
     layers = sorted((name for name in weights if name.startswith("weights.")), key=lambda n: int(n.partition(".")[2]))
     if not layers:
-        raise UsageError("the file holds no weights of channels; `harness train lpips` writes such a file.")
+        raise UsageError("the file contains no weights of channels; `harness train lpips` writes a file with them.")
     with _pyplot() as pyplot:
         figure, axes = pyplot.subplots(
             1, len(layers), figsize=(2.4 * len(layers), 2.6), squeeze=False, layout="constrained"

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def actor_class() -> type:
-    """Return the class of a worker on a node; made anew in a function, it is sent by value."""
+    """Return the class of a worker on a node. A function makes it, so that Ray sends it by value."""
 
     class Actor:
         """Says where it is, sets itself up, and computes tasks one after the other."""
@@ -32,12 +32,12 @@ def actor_class() -> type:
             return ""
 
         def run(self, tasks: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
-            """Compute tasks; return what became of those that were begun, as `imharness_ray.seat.Seat.run` does."""
+            """Compute tasks; return the results of those that were begun, as `imharness_ray.seat.Seat.run` does."""
             return self.seat.run(tasks)
 
     return Actor
 
 
 def given_to(config: Any) -> dict[str, Any]:
-    """Return a configuration of a worker as plain facts, which a node without the harness can read too."""
+    """Return a configuration of a worker as plain data, which a node without the harness can read, too."""
     return dict(vars(config))

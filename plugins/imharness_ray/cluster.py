@@ -19,7 +19,7 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
 }
-"""Stops Ray's usage reports and its output between the lines of the harness; Ray reads these when it is imported."""
+"""Variables that stop Ray's usage reports, and its output amid the lines of the harness; Ray reads them at import."""
 PATIENT = {
     "RAY_prestart_worker_first_driver": "0",  # no worker could use these processes, and each is started anew
     "RAY_gcs_server_port_wait_time_s": "300",
@@ -59,7 +59,7 @@ class Node:
 
 
 class Cluster:
-    """A connection to a Ray cluster, or one started for this run. `grows`: nodes may come that are not there yet."""
+    """A connection to a Ray cluster, or to one that it starts for this run. `grows`: nodes may be added later."""
 
     def __init__(self, settings: RaySettings) -> None:
         self.grows = True
@@ -90,7 +90,7 @@ class Cluster:
         return [Node(facts, self._settings) for facts in ray.nodes() if facts["Alive"]]
 
     def start(self, without: Iterable[str]) -> Any:
-        """Start a worker on any node but these, as soon as one has room; each of its threads is the only one."""
+        """Start a worker on any node except these, as soon as one has room; its libraries use one thread each."""
         nodes = ", ".join(sorted(without))
         return self._actor.options(
             num_cpus=1,
@@ -106,18 +106,18 @@ class Cluster:
         method.remote(**given).future().add_done_callback(then)
 
     def end(self, actor: Any) -> None:
-        """End a worker, whatever it does."""
+        """End a worker, whatever it is doing."""
         if ray.is_initialized():
             ray.kill(actor)
 
     def close(self) -> None:
-        """Leave the cluster; one that was started for this run ends."""
+        """Leave the cluster; end it if it was started for this run."""
         if self._own:
             ray.shutdown()
 
 
 def _reach(address: str) -> None:
-    """Raise `HarnessError` where nothing listens at an address such as 10.0.0.1:6379: Ray would wait for minutes."""
+    """Raise `HarnessError` if nothing listens at an address such as 10.0.0.1:6379: Ray would wait for minutes."""
     place = re.fullmatch(r"(?:ray://)?(?P<host>[^/]+):(?P<port>\d{1,5})", address)
     if place is None:
         return

@@ -1,8 +1,8 @@
 """A pool of workers on a Ray cluster, as long-lived actors that keep what they have built.
 
-The pool grows with the cluster and shrinks with it: it asks for as many workers as there are tasks at hand and nodes
-have room for, and for a few more, which makes an autoscaler add nodes. Tasks wait here until a worker is ready. One
-whose tasks are short gets several at once, and comes back with those that it has not begun after a while.
+The pool grows and shrinks with the cluster: it asks for as many workers as the tasks can use and the nodes have room
+for, and for a few more, so that an autoscaler adds nodes. Tasks wait here until a worker is ready. A worker whose tasks
+are short gets several at once, and after a while gives back those that it has not begun.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from imharness_ray.settings import RaySettings
 TICK_S = 0.5
 """The time between two looks at the cluster and at tasks that take too long, s."""
 SPARE = 4
-"""One worker more than there is room for is requested, and a further one for each `SPARE` of the room."""
+"""The pool requests more workers than there is room for: one more for each `SPARE` of these, and at least one more."""
 TRIES = 3
-"""The number of workers that may end on a node before they are ready; then it gets no further one."""
+"""A node on which so many workers ended before they were ready gets no further one."""
 LOOK = 64
-"""The number of waiting tasks, or of free workers, that are compared for what they share."""
+"""The number of waiting tasks, or of free workers, whose components are compared."""
 AT_ONCE = 32
 """The most tasks that a worker gets at once while its tasks are short."""
 HEAD_START_S = 60.0
 """The longest time for which the first worker of each node starts alone; others would slow it down, s."""
 LONGEST_LOOK_S = 5.0
-"""The most that the time between two looks counts: after a longer one this process, too, was stopped, s."""
+"""The time between two looks counts at most so long: if more has passed, this process was stopped, too, s."""
 PATIENCE_S, REMIND_S = 20.0, 600.0
-"""After so long without room for any worker, a warning says what is waited for; so much later again, s."""
+"""How long there is no room for any worker until a warning says so, and until it is repeated, s."""
 
 
 @dataclass(eq=False)
 class _Seat:
-    """A worker: an actor, where it is once that is known, its tasks in order, and the components it has built.
+    """A worker: its actor, its node once that is known, its tasks in order, and the components that it has built.
 
     `answer`: the key of the record by which it shows that its store is that of the run, until the record is removed.
-    `began`: when it wrote that, by its own clock; records from before are not of this run.
+    `began`: when it wrote that record, by its own clock; older records are not of this run.
     `spent`: how long it has worked on its tasks, as far as this process saw it, s.
     """
 
@@ -84,7 +84,9 @@ class RayWorkers:
         if self._settings.gpus_per_worker:
             config = replace(config, device="cuda:0")
         elif config.device != "cpu":
-            raise UsageError("workers on Ray compute on the CPU; say --gpus-per-worker 1, or --device cpu")
+            raise UsageError(
+                "workers on Ray have no GPU unless they ask for one; give --gpus-per-worker 1, or --device cpu"
+            )
         self._limit = time_limit_s
         self._tasks: dict[str, TaskSpec] = {}
         self._seats, self._free, self._busy = set[_Seat](), dict[_Seat, None](), dict[str, _Seat]()
@@ -112,13 +114,13 @@ class RayWorkers:
 
     @property
     def idle(self) -> int:
-        """As many tasks as the workers can get next can wait beside those that run: the nearest to one is chosen."""
+        """How many more tasks may wait here: as many as workers can get next, of which each gets those that suit it."""
         given = 1 + (AT_ONCE if any(seat.quick for seat in self._seats) else 1)
         return max(0, given * max(1, self._room) + 1 - len(self._tasks) - len(self._busy))
 
     @property
     def waiting(self) -> list[str]:
-        """Tasks that no worker has, and those that one was given behind another."""
+        """Tasks that no worker has, and those that a worker has but not yet begun, as others come first."""
         return [*self._tasks, *(key for seat in self._seats for key in islice(seat.tasks, 1, None))]
 
     def submit(self, key: str, spec: TaskSpec) -> None:
@@ -151,7 +153,7 @@ class RayWorkers:
                 yield self._events.get_nowait()
 
     def _taken(self, seat: _Seat, what: str, future: Future[Any]) -> Iterator[TaskResult]:
-        """Take what a worker said, or that it is gone, and give it its next tasks."""
+        """Handle what a worker reported, or that it is gone, and give it its next tasks."""
         error, opened = future.exception(), not seat.answer
         if error is not None:
             if seat.tasks:
@@ -171,7 +173,7 @@ class RayWorkers:
             yield from self._ran(seat, future.result())
 
     def _ran(self, seat: _Seat, told: Sequence[tuple[str, str, str]]) -> Iterator[TaskResult]:
-        """Take what became of the tasks that a worker began; the others wait again."""
+        """Yield the results of the tasks that a worker began; the others wait again."""
         seat.quick = (time.monotonic() - seat.since) / len(told) < AHEAD_S
         absent = next((line for _, status, line in told if status == ABSENT), "")
         known = {key: TaskResult(key, status, line) for key, status, line in told if status != ABSENT}  # type: ignore[arg-type]
@@ -183,7 +185,7 @@ class RayWorkers:
         yield from known.values()
 
     def _interrupted(self, seat: _Seat, status: Literal["failed", "died"], line: str) -> Iterator[TaskResult]:
-        """Drop a worker amid its tasks: those before the first without a result have ended, those behind it wait."""
+        """Drop a worker amid its tasks: those before the first without a result have ended, those after it wait."""
         known = dict[str, TaskResult]()
         for key in seat.tasks:
             ended = self._ended(seat, key)
@@ -195,7 +197,7 @@ class RayWorkers:
         yield from known.values()
 
     def _ended(self, seat: _Seat, key: str) -> TaskResult | None:
-        """Return what became of a task by its record, None where this worker has written none."""
+        """Return the result of a task from its record; None if this worker has written none."""
         with suppress(DamagedError):
             record = self._store.record(key)
             if record is not None and record.started >= seat.began:
@@ -207,7 +209,7 @@ class RayWorkers:
             record = self._store.record(seat.answer)
             if record is None:
                 where = self._given["config"]["store"]
-                reason = f"the store {where} is another one there: what it wrote is not in this one"
+                reason = f"the store {where} is a different one there: this run cannot see what that node wrote"
             else:
                 seat.began = record.started
         if reason:
@@ -219,7 +221,7 @@ class RayWorkers:
         self._next(seat)
 
     def _next(self, seat: _Seat) -> None:
-        """Give a worker the waiting tasks of which it has built most; those that wait longest where several are."""
+        """Give a worker the waiting tasks for which it lacks fewest components; of equals, the longest waiting."""
         self._free[seat] = None
         if self._tasks:
             working = len(self._free) + sum(bool(other.tasks) for other in self._seats)
@@ -228,7 +230,7 @@ class RayWorkers:
             self._give(seat, [key for key, _ in near[: max(1, many)]])
 
     def _share(self) -> None:
-        """Give free workers what waits again: what others were given and did not begin."""
+        """Give free workers the tasks that wait again because other workers did not begin them."""
         for seat in list(self._free):
             if self._tasks:
                 self._next(seat)
@@ -242,7 +244,7 @@ class RayWorkers:
         self._call(seat, "run", tasks=[(key, spec.model_dump_json()) for key, spec in seat.tasks.items()])
 
     def _wait_again(self, seat: _Seat, known: Collection[str]) -> None:
-        """Take all tasks off a worker; those of which nothing is known wait again, before all others."""
+        """Take all tasks from a worker; those without a known result wait again, before all others."""
         for key in seat.tasks:
             self._busy.pop(key)
         again = {key: spec for key, spec in seat.tasks.items() if key not in known}
@@ -265,7 +267,7 @@ class RayWorkers:
             self._call(seat, "open", **self._given, name=name)
 
     def _look(self) -> None:
-        """See what the cluster has room for. Raises `HarnessError` when every node was left out."""
+        """See what the cluster has room for. Raises `HarnessError` if every node is left out."""
         nodes = [node for node in self._cluster.nodes() if node.room]
         good = [node for node in nodes if node.id not in self._left_out]
         self._nodes, self._room, self._looked = len(good), sum(node.room for node in good), time.monotonic()

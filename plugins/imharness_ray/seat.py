@@ -14,13 +14,13 @@ from imharness.executors import Store, TaskRecord, TaskSpec, Worker, WorkerConfi
 from imharness_ray.alike import differences, facts
 
 AHEAD_S = 2.0
-"""How long a worker goes on with tasks that it was given at once, s."""
+"""How long a worker continues with tasks that it was given together, s."""
 ABSENT = "absent"
 """The status of a task that needs weights or data that are not on the node."""
 
 
 class Unlike(HarnessError):
-    """A node is not as the machine that the run was started on."""
+    """A node differs from the machine on which the run was started."""
 
 
 def key_of_note(name: str) -> str:
@@ -29,7 +29,7 @@ def key_of_note(name: str) -> str:
 
 
 def note(store: Store, name: str) -> str:
-    """Write a record that says nothing but that it is there; return its key."""
+    """Write an empty record, which only shows that it exists; return its key."""
     spec = TaskSpec(track="", step="", version="", components={}, options={}, limit=None, seed=0, needs={})
     now, key = datetime.now(UTC).isoformat(timespec="seconds"), key_of_note(name)
     store.commit(TaskRecord(key=key, spec=spec, status="done", started=now, seconds=0, device="", versions={}), {}, {})
@@ -39,17 +39,17 @@ def note(store: Store, name: str) -> str:
 class Seat:
     """Computes tasks in an actor of Ray.
 
-    While a cluster has no room for a further worker, Ray looks for garbage in all its workers every ten seconds, all of
-    them at one moment. What is there at the start, which is nearly everything, is left out of that search.
+    While a cluster has no room for a further worker, Ray collects garbage in all workers at the same moment, every ten
+    seconds. The objects that exist at the start, which are nearly all, are left out of that collection.
 
     Args:
         config: the fields of a `WorkerConfig`.
         wanted: `facts` of the machine that the run was started on, for these `packages`.
         greeting: the key of a record that the run wrote into its store; one called `name` is written here in answer.
-        folders: where assets are looked for first, beside where this node looks for them.
+        folders: where assets are looked for first, before the folders of this node.
 
     Raises:
-        Unlike: something differs that changes results, or the store is another one.
+        Unlike: something differs that changes results, or the store is a different one.
         StoreError: the store cannot be written from here.
     """
 
@@ -69,7 +69,7 @@ class Seat:
             raise Unlike(apart)
         store = Store(config["store"])
         if store.record(greeting) is None:
-            raise Unlike(f"the store {config['store']} is another one there: what this run wrote is not in it")
+            raise Unlike(f"the store {config['store']} is a different one there: what this run wrote is not in it")
         note(store, name)
         self._worker = Worker(WorkerConfig(**config))
         self._here = set[str]()
@@ -79,7 +79,8 @@ class Seat:
     def run(self, tasks: Sequence[tuple[str, str]]) -> list[tuple[str, str, str]]:
         """Compute tasks, each a key and JSON, one after the other; begin no further one after `AHEAD_S`.
 
-        Returns for each that was begun the key, status and line of its `TaskResult`, or `ABSENT` and what is absent.
+        Returns, for each task that was begun, its key and the status and line of its `TaskResult`, or `ABSENT` and what
+        is absent.
         """
         since, told = time.monotonic(), list[tuple[str, str, str]]()
         try:
@@ -102,7 +103,7 @@ class Seat:
         return found.status, found.line
 
     def _require(self, task: TaskSpec) -> None:
-        """Raise `Unavailable` unless this node has what the components of a task need; each is looked at once."""
+        """Raise `Unavailable` unless this node has what the components of a task need; each is checked once."""
         for role, ref in task.components.items():
             place = f"{ref.kind} {ref.label} {dict(ref.parameters)}"
             if place not in self._here:
@@ -110,6 +111,6 @@ class Seat:
                     self._worker.cache.component(task, role).require()
                 except Unavailable:
                     raise
-                except Exception:  # the task itself fails of it, and its record says why
+                except Exception:  # the task itself then fails, and its record says why
                     return
                 self._here.add(place)

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class RaySettings(BaseModel):
-    """What the executor takes; the command line offers each field as an option."""
+    """The settings of the executor; the command line offers each field as an option."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -19,7 +19,7 @@ class RaySettings(BaseModel):
         default=0.0,
         ge=0,
         le=1,
-        description="GPUs of a worker, such as 0.5; 0 computes on the CPU.",
+        description="GPUs for each worker, such as 0.5; with 0, workers compute on the CPU.",
         json_schema_extra={"metavar": "NUMBER"},
     )
     memory_per_worker: float = Field(
@@ -28,4 +28,4 @@ class RaySettings(BaseModel):
         description="Memory that a worker asks its node for, GB.",
         json_schema_extra={"metavar": "GB"},
     )
-    workers: int | None = Field(default=None, ge=1, description="At most so many workers. Default: what has room.")
+    workers: int | None = Field(default=None, ge=1, description="Most workers. Default: as many as have room.")

@@ -23,7 +23,8 @@ from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
 SOURCE = {"cluster": "source", "cluster_unit": "photograph"}
 COMMON = "Mean over held-out images and the models that were trained under every defense."
 NOTES = {
-    TRAINED: "Trained models: other images may have a like gradient, so that one that is matched need not be rebuilt.",
+    TRAINED: "Trained models: another image may have nearly the same gradient, so one that matches it need not be the "
+    "private image.",
     "as initialised": "Models as initialised: the first round of federated learning, in which gradients reveal most.",
 }
 NO_COMMON = "there is no image on which the attack converged for every ranked model"
@@ -31,7 +32,7 @@ PEOPLE, PROXY = "people", "proxy: top-1 of a classifier, not people"
 
 
 def report(query: Query, share: float = 0.05) -> TrackReport:
-    """Return every table for which there are results; a winner may cost a `share` of the undefended accuracy."""
+    """Return every table for which there are results; a winner may cost at most `share` of the undefended accuracy."""
     if "leakage" not in query.steps:
         return TrackReport()
     scores = leakages(query)
@@ -92,7 +93,7 @@ def leakages(query: Query) -> Blocks:
 def verdicts(query: Query) -> str:
     """Return a SELECT of judgements: `score` is 1 for recognised, `who` names the judge; "" if nobody was asked.
 
-    People decide on every data set and attack they were asked about, the judge on the others.
+    People decide on every data set and attack that they were asked about, the judge on the others.
     """
     columns = f"SELECT {CELL}, name, CAST(recognised AS DOUBLE) AS score"
     people, judge = "", ""
@@ -123,7 +124,7 @@ def _settings(scores: Blocks) -> list[Blocks]:
 
 
 def _as_stored(query: Query, scores: Blocks) -> Blocks:
-    """Return the same with images in the order of the data set, in which the intervals of the rankings are drawn."""
+    """Return the same with images in the order of the data set, in which the rankings draw their resamples."""
     first = "SELECT min(task) FROM leakage_tasks GROUP BY dataset"
     images = query(f"SELECT dataset || ' ' || name AS image FROM leakage WHERE task IN ({first})")["image"]
     place = {image: i for i, image in enumerate(images)}
@@ -155,11 +156,11 @@ def _ranking(scores: Blocks, first: bool) -> TrackReport:
         *_convergence(scores),
         id="models" if first else f"models-{slug(attack.partition('/')[2] + (state and f'-{state}'))}",
         title=f"Protected models by leakage, {attack.partition('/')[2]}{state and f', {state}'}",
-        caption="Study table (SemSim, section 3): mean over private images of one attack. A row is a classifier with "
-        "a defense of the gradient or of the images; the less close a "
-        f"reconstruction by {attack} comes, the better. A model is not ranked where the attack converged for less than "
-        "half of the images: a failed attack says nothing about the defense. All others are compared on the same n "
-        "private images, those on which the attack converged for every one of them. Numbers of whole sets are of all "
+        caption="Study table (SemSim, section 3): means over private images under one attack. A row is a classifier "
+        "with a defense of the gradient or of the images. The further a reconstruction by "
+        f"{attack} stays from the private image, the better. A model is not ranked if the attack converged for less "
+        "than half of the images: a failed attack says nothing about the defense. All others are compared on the same "
+        "n private images, those on which the attack converged for every model. Metrics of whole sets take all "
         f"reconstructions. Intervals resample what the images were taken from.{several}",
         entry="protected model",
         note=NOTES.get(state, ""),
@@ -174,7 +175,7 @@ def _place(scores: Blocks, metric: str, condition: int) -> tuple[bool, bool, boo
 def _converged(scores: Blocks) -> tuple[Blocks, dict[str, str]]:
     """Return the scores with a further measure, `common`, and why some entries have no number of it.
 
-    `common`: the scores of entries that are ranked, on the images on which the attack converged for all of them.
+    `common` has the scores of ranked entries, on the images on which the attack converged for all of them.
     """
     reasons, count = {}, _inversions(scores)
     for entry, done in zip(scores.entries, count, strict=True):
@@ -196,11 +197,11 @@ def _inversions(scores: Blocks, measure: str = "converged") -> list[np.ndarray]:
 
 def _convergence(scores: Blocks) -> list[Column]:
     texts = {
-        "converged": "Share of the private images whose reconstruction explains the shared gradient as well as the "
-        f"images do that were behind it, but for {SHARE:.0%} of a grey image's distance, and comes nearer to them than "
-        "to grey.",
-        "loss": "Matching loss: one minus the cosine of the shared gradient and that of the reconstruction, where "
-        "pruning left something; mean over the private images.",
+        "converged": "Share of the private images on which the attack converged: the reconstruction explains the "
+        f"shared gradient as well as the images behind it do, up to {SHARE:.0%} of a grey image's distance, and is "
+        "nearer to them than to grey.",
+        "loss": "Matching loss: one minus the cosine of the shared gradient and that of the reconstruction, over what "
+        "pruning left; mean over the private images.",
     }
     columns = []
     for measure, text in texts.items():

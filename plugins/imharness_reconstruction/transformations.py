@@ -92,7 +92,7 @@ def parse_policy(text: str) -> list[list[int]]:
         found = []
     if not found or not all(0 <= number < len(TRANSFORMATIONS) for policy in found for number in policy):
         highest = len(TRANSFORMATIONS) - 1
-        raise ValueError(f"{text!r} is no policy: write numbers from 0 to {highest} as in 3-1-7+43-18-18")
+        raise ValueError(f"{text!r} is not a policy: write numbers from 0 to {highest} as in 3-1-7+43-18-18")
     return found
 
 

@@ -85,7 +85,7 @@ def _tensors(file: Path, path: tuple[str, ...], remedy: str) -> dict[str, torch.
     for key in path:
         found = found[key] if isinstance(found, Mapping) and key in found else None
     if not isinstance(found, Mapping):
-        raise Unavailable(f"{file} holds no weights", remedy)
+        raise Unavailable(f"{file} contains no weights", remedy)
     return {str(name).removeprefix("module."): tensor for name, tensor in found.items()}
 
 

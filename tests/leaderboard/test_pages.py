@@ -99,7 +99,7 @@ def test_numbers_come_with_interval_n_and_reasons(built: Path) -> None:
     assert ">1.250<" in text
     assert "1.000 – 1.500, n 7" in text
     assert "first 3 images" in text
-    assert "not told from the best" in text
+    assert "not shown to be worse" in text
     assert f'title="{EVIL.replace("<", "&lt;").replace(">", "&gt;").replace(chr(39), "&#39;")}">–' in text
 
 

@@ -20,7 +20,7 @@ PROFILE = """
 name = "truth"
 description = "Defenses that make scores small, and protect nobody."
 [tracks."harness/iqa"]
-select = { dataset = ["acme/patterns"], metric = ["acme/brightness", "acme/darkness"], attack = ["harness/ifgsm", "harness/square"], defense = ["harness/none", "harness/squeeze", "harness/crush", "harness/flat", "acme/damper", "acme/picture", "acme/bent", "acme/inflated"] }
+select = { dataset = ["acme/patterns"], metric = ["light/brightness", "light/darkness"], attack = ["harness/ifgsm", "harness/square"], defense = ["harness/none", "harness/squeeze", "harness/crush", "harness/flat", "acme/damper", "acme/picture", "acme/bent", "acme/inflated"] }
 options = { strengths = ["strong"], shown = [] }
 parameters."harness/square" = { queries = 15 }
 """  # noqa: E501
@@ -91,7 +91,7 @@ def test_an_inflated_order_fails_by_the_order_alone(finished: Finished) -> None:
 
 def test_one_score_for_all_has_no_number_and_is_never_first(board: dict) -> None:
     rank, worst = (column(board, key, "ranking")["harness/flat"] for key in ("rank", "worst"))
-    assert worst["missing"].startswith("not defined: the scores of clean images are all but equal")
+    assert worst["missing"].startswith("not defined: the scores of clean images are nearly equal")
     assert rank["value"] is None
     table = next(t for t in board["tables"] if t["id"] == "ranking")
     assert table["rows"][-1]["label"] == "harness/flat"

@@ -96,7 +96,8 @@ def test_without_a_difference_to_a_control_or_with_few_photographs_there_is_no_w
     )
     few = ranked({"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5)}, clusters=4, proxies=("labels",))
     assert few.rankings[0].claim == (
-        "This data cannot tell good from none (undefended): it has 4 photographs, and a test needs 5. Proxies: labels."
+        "This data cannot tell good from none (undefended): they share 4 photographs, but an interval needs at least "
+        "5. Proxies: labels."
     )
     assert few.tables[0].rows[0].values["rank"] == Value(value=1)
 
@@ -285,7 +286,7 @@ def test_families_weigh_the_same_however_many_units_they_have(clusters: bool) ->
 def test_a_utility_that_is_not_defined_is_said_to_be_so(undefined: tuple[str, ...], whose: str) -> None:
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 6, 6, 6)}
     own = blocks(scores, 10)
-    why = "one score for all images, or fewer than 3 of them, in every condition"
+    why = "in every condition all images have the same score, or fewer than 3 have one"
     known = {label: Value(missing=why) if label in undefined else Value(value=0.9) for label in scores}
     rules = Contest(
         own,

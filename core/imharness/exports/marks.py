@@ -1,7 +1,7 @@
 """Marks numbers of a table, by one rule for papers, spreadsheets, programs and the site.
 
-A number is ``best`` where no entry that can win has a better one in its column, and ``tied`` where it is not the best
-and the intervals behind the column do not tell it from the best. Controls and incomplete entries are never the best.
+A number is ``best`` if no entry that can win has a better one in its column, and ``tied`` if it is not the best and the
+intervals behind the column do not show the best to be better. Controls and incomplete entries are never the best.
 Nothing is marked while cells are waiting, and in columns of fewer independent units than an interval needs.
 """
 

@@ -40,7 +40,7 @@ class Cell:
 
     @property
     def tied(self) -> bool:
-        """Whether it is marked as not told from the best."""
+        """Whether it is marked as not shown to be worse than the best."""
         return self.mark == "tied"
 
 
@@ -217,7 +217,7 @@ def _remarks(table: Table, board: Board | None, columns: Sequence[ColumnSpec], l
         apart = ", apart from controls and incomplete entries" if ranked_here else ""
         legend.append(f"Bold: the best number of a column{apart}.")
     if any(cell.tied for cell in cells):
-        legend.append("*: not told from the best.")
+        legend.append("*: not shown to be worse than the best.")
     if any(cell.low for cell in cells):
         legend.append("Brackets: 95% intervals.")
     yield from [" ".join(legend)] if legend else []

@@ -62,10 +62,10 @@ def evaluate(
 
     By default this takes less than a minute on one core, with data and weights that ship (profile "quick"). iqa: eight
     photographs of 72 x 72 px, clean and in three severities of distortion; I-FGSM and Square at medium strength,
-    unaware and aware of the defense; the small CNN as metric; ranked with no defense, JPEG, blur and flip. perceptual:
-    eight forced choices between distorted photographs of 176 px, also under I-FGSM within 4/255; ranked with L2, PSNR
-    and SSIM. membership: digits and a small network in five splits, with simple evaluators. reconstruction: thumbnails
-    of 20 px, rebuilt from the gradient of an untrained LeNet.
+    by attackers who do not know the defense and by those who do; the small CNN as metric; ranked with no defense, JPEG,
+    blur and flip. perceptual: eight forced choices between distorted photographs of 176 px, also under I-FGSM within
+    4/255; ranked with L2, PSNR and SSIM. membership: digits and a small network in five splits, with simple evaluators.
+    reconstruction: thumbnails of 20 px, rebuilt from the gradient of an untrained LeNet.
 
     Your objects are computed in this process on one thread, like cells of a run, and give the same numbers as the same
     code in a plugin. The draws of random components depend on their names. Finished cells are kept by what they depend

@@ -1,4 +1,4 @@
-"""The headline of a ranking: who wins, or which entries may be best, or why nothing is told."""
+"""The headline of a ranking: who wins, or which entries may be best, or why the data show nothing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _one(rules: Contest, standing: Standing, places: Mapping[str, Place], values
     if len(standing.candidates) == 1:
         said += " It is the only complete entry that is neither flagged nor shown to cost too much."
     open_gates = [own for own in places[label].kept if own.state == "not told"]
-    return said + "".join(f" Whether its {own.label} is {own.least} is not told." for own in open_gates)
+    return said + "".join(f" The data do not show whether its {own.label} is {own.least}." for own in open_gates)
 
 
 def _several(rules: Contest, standing: Standing, values: Values) -> str:
@@ -105,11 +105,11 @@ def _undefined(rules: Contest, complete: Sequence[int], places: Mapping[str, Pla
 
 
 def not_told(spec: ColumnSpec, told: Differences, first: int, rival: int) -> str:
-    """Say why an entry is not told to be better than another one."""
+    """Say why an entry is not shown to be better than another one."""
     count = int(told.units[first, rival])
     unit = spec.cluster_unit or spec.unit or "unit"
     if count < FEWEST:
-        return f"it has {count} {unit}{'' if count == 1 else 's'}, and a test needs {FEWEST}"
+        return f"they share {count} {unit}{'' if count == 1 else 's'}, but an interval needs at least {FEWEST}"
     if not told.value[first, rival] > 0:
         return f"in {spec.label} over {count} {unit}s it is not ahead"
     needed = told.needed(first, rival)

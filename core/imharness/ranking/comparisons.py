@@ -1,4 +1,4 @@
-"""What a table shows of a comparison: entries that are not told from the best one, and the means of units."""
+"""What a table shows of a comparison: the entries that are not shown to be worse than the best, and means of units."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def not_worse(comparison: Comparison, numbers: Floats, best: str) -> tuple[str, ...]:
-    """Return the entries that the best one is not told to be better than, of those that share a unit with it."""
+    """Return the entries that the best one is not shown to be better than, of those that share a unit with it."""
     told, i = told_of(comparison, numbers), comparison.entries.index(best)
     kept = ~np.isnan(told.value[i]) & ~told.better[i]
     return tuple(label for j, label in enumerate(comparison.entries) if kept[j])

@@ -1,8 +1,8 @@
 """Who wins: the worst case over everything tried, beside what it costs, with intervals of ranks.
 
 Of every unit the worst outcome over all attacks counts. Entries are compared on the settings that they share, units are
-resampled by what they come from, controls and incomplete entries take part but never win, and a winner that no test
-tells from a control is none.
+resampled by what they come from, controls and incomplete entries take part but never win, and an entry that is not
+shown to be better than the controls does not win.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from imharness.statistics.means import tail_for
 from imharness.statistics.ranks import front
 
 UNRANKED = "not complete: it lacks an attack or a unit that others met"
+UNAWARE, AWARE = "attacker does not know the defense", "attacker knows the defense"
 
 
 def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, note: str = "") -> TrackReport:
@@ -111,7 +112,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
 def _paired(
     rules: Contest, scores: Blocks, protection: Column, key: str, table: str, entry: str, incomplete: Sequence[str]
 ) -> PairedScores:
-    """Return the comparison of entries by a measure, those that are incomplete in the contest told from none."""
+    """Return the comparison of entries by a measure; incomplete ones are compared with none."""
     return compared(
         scores,
         replace(protection, key=key, of=protection.of or protection.key),
@@ -166,7 +167,7 @@ def _behind(told: Differences, i: int, complete: Sequence[int]) -> Value:
 
 
 def _needed(told: Differences, i: int, complete: Sequence[int]) -> int | None:
-    """Return how many units would tell the best other entry from this one, where these do not."""
+    """Return how many units would show the best other entry to be better, if these do not; None if they do."""
     leader = _leader(told, i)
     return None if leader is None or told.better[leader, i] else told.needed(leader, i)
 
@@ -203,8 +204,8 @@ def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
             f"simultaneous intervals of the differences between all entries, over {named}s.",
         ),
         of("worst", f"{own.label}, worst attack", f"{own.description} {counts}"),
-        of("unaware", f"{own.label}, unaware", f"{own.description} {those}, without knowledge of the defense."),
-        of("aware", f"{own.label}, aware", f"{own.description} {those}, with knowledge of the defense."),
+        of("unaware", f"{own.label}, {UNAWARE}", f"{own.description} {those}, without knowledge of the defense."),
+        of("aware", f"{own.label}, {AWARE}", f"{own.description} {those}, with knowledge of the defense."),
         utility.model_copy(update={"key": "utility"}),
         of(
             "behind",

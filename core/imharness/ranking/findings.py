@@ -134,7 +134,7 @@ class _Sentences:
             yield self.made("ruled out", "broken", i, text, facts=facts, why=own.attack)
 
     def kept(self, i: int, kind: Kind) -> Iterator[Finding]:
-        """Say what an entry is shown to lose too much of, or of what that is not told."""
+        """Say what an entry is shown to lose too much of, or for what the data do not show whether it does."""
         for own in self.places[self.entries[i]].kept:
             if own.low is not None and own.state == ("fails" if kind == "costs" else "not told"):
                 amount = f"{own.value:+.{own.decimals}f} [{own.low:+.{own.decimals}f}, {own.high:+.{own.decimals}f}]"
@@ -142,7 +142,7 @@ class _Sentences:
                 text = (
                     f"costs too much: its {own.label}, which has to be {own.least}, lies {from_least}"
                     if kind == "costs"
-                    else f"has {own.label} of which it is not told whether it is {own.least}: it lies {from_least}"
+                    else f"has {own.label} that the data do not show to be {own.least}: it lies {from_least}"
                     f"{_needs(own, self.unit(self.specs[0]))}"
                 )
                 facts = {"above": Measured(**{name: getattr(own, name) for name in Measured.model_fields})}
@@ -167,11 +167,11 @@ class _Sentences:
                 else ""
             )
             names = joined([self.entries[i] for i in own])
-            text = f"Any of {names} may be best; by {spec.label} it is not told which{more}."
+            text = f"Any of {names} may be best; by {spec.label} the data do not show which{more}."
             yield self.made("open", "may be best", first, text, spec, against=against)
 
     def controls(self, i: int) -> Iterator[Finding]:
-        """Say from which controls a candidate is not told, by each yardstick, and what it would take."""
+        """Say than which controls a candidate is not shown to be better, by each yardstick, and what it would take."""
         for told, spec in zip(self.standing.against_controls, self.specs, strict=True):
             rows = [c for c in self.standing.rivals if not told.better[i, c] and not told.better[c, i]]
             for c in rows:
@@ -192,7 +192,7 @@ class _Sentences:
                 yield self.made("open", "not told", i, text, spec, against={control: own})
 
     def withheld(self, i: int) -> Iterator[Finding]:
-        """Say why nothing is told of an entry, or only an upper bound."""
+        """Say why an entry has no number, or only an upper bound."""
         label = self.entries[i]
         place, coverage = self.places[label], self.values[label]["coverage"]
         if not place.complete:

@@ -2,7 +2,7 @@
 
 How far an entry lies above the least that it must keep is measured on every independent unit, paired with the
 undefended entry. It passes where the interval of the mean lies above 0, fails where it lies below, and otherwise it is
-not told. The intervals of all entries of a board hold at once.
+"not told": the data do not show which. The intervals of all entries of a board hold at once.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Chosen:
     Where an attack is right or wrong on a unit, one of many that guess is nearly always right: the worst of each unit
     would be chance. The contest's scores are then those of the chosen attacks. `tried`: the measure under every attack
     that could be chosen; what an entry lacks here counts as not covered. `kinds`: the measure under the strongest
-    attack of each attacker, for the columns "unaware" and "aware". `broken_by`: entry -> attack -> how often it was
+    attack of each attacker, for the columns ``unaware`` and ``aware``. `broken_by`: entry -> attack -> how often it was
     chosen, as a share, the largest first.
     """
 

@@ -44,13 +44,13 @@ class Comparison(BaseModel, frozen=True, extra="forbid"):
     alpha: float
     table: str = ""
     column: str = ""
-    """The column of `table` that ranks by these scores: its best entry, and those not told from it, are marked."""
+    """The column of `table` that ranks by these scores: it marks the best entry and those not shown to be worse."""
     over: tuple[str, ...] = ()
     """The facets over which the worst of each unit counts; over the other facets its mean counts."""
     balanced: str = ""
     """A facet whose values all weigh the same, however many units they have, or ""."""
     incomplete: tuple[str, ...] = ()
-    """The entries that lack something, and therefore are told from no other entry."""
+    """The entries that lack something, and therefore are compared with no other entry."""
     tail: float | None = None
     """The two-sided level of each interval at which the intervals of all pairs hold at once; None until it is known."""
     reach: float = 0.0

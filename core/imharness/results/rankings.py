@@ -80,7 +80,7 @@ class Place(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def able(self) -> bool:
-        """Whether the gate lets it win: it passes, or that is not told."""
+        """Whether the gate lets it win: it passes, or the data do not show whether it does."""
         return self.gate in ("passes", "not told")
 
 

@@ -1,4 +1,4 @@
-"""Watches a run: shows how far it is, tells its store, learns how long tasks take, and has its tables made."""
+"""Watches a run: shows its progress, writes it to the store, learns how long tasks take, and has its tables made."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from imharness.running.sweep import RunResult
 from imharness.running.views import View, pause_after, short
 
 STATE_S = 15.0
-"""How often the store is told how far the run is, s."""
+"""The time between two writes of the progress to the store, s."""
 LEARNING = 0.01
-"""Of the time of a run, what may go into reading records to learn from."""
+"""The share of a run's time that may be spent on reading records to learn from."""
 SHOWN_FAILURES = 20
 
 
@@ -36,11 +36,11 @@ class Publisher(Protocol):
     """The page that shows them; empty before the first."""
 
     def offer(self, outcome: RunResult, left_s: float | None) -> None:
-        """Make tables of what is done, where it is time for that. `left_s`: how long the run will still take."""
+        """Make tables of what is done, if it is time for that. `left_s`: how long the run will still take."""
 
 
 class RunWatch:
-    """Gives a run its order and its shards, and is told what happens in it: `order` and `watch` of `execute`.
+    """Gives a run its order and its shards, and hears what happens in it: `order` and `watch` of `execute`.
 
     The run is finished when the block ends: its pages are then written, and the last state names them.
     """
@@ -74,13 +74,13 @@ class RunWatch:
         self._saved = self._silent_until = float("-inf")
 
     def order(self, waiting: Mapping[str, Task]) -> dict[str, float]:
-        """Return what starts first."""
+        """Return the priority of each task; the smallest starts first."""
         self._estimate.expect(waiting)
         then = samples(waiting, self.times, set().union(*self._first))
         return priorities(waiting, expected(waiting, self.times), self._first, then)
 
     def shards(self, key: str) -> int:
-        """Return into how many shards a task is cut that starts now: the longer it takes, the more; 1 for none."""
+        """Return into how many shards a task that starts now is cut: the longer it takes, the more; 1: uncut."""
         spec = self._tasks[key].spec
         seconds = self.times.seconds(place_of(spec)) if (spec.track, spec.step) in self._shared else None
         if seconds is None or seconds < sharding.SHORTEST_S:
@@ -92,7 +92,7 @@ class RunWatch:
         return shards
 
     def watch(self, outcome: RunResult, running: Mapping[str, float]) -> None:
-        """Take in how far the run is, and pass it on to whom it is time for."""
+        """Note the progress of the run, and pass it on to those whose time has come."""
         now = time.monotonic()
         if self._state is None:
             self._outcome = outcome
@@ -115,12 +115,12 @@ class RunWatch:
         self._tell(now)
 
     def tell(self) -> None:
-        """Say how far the run is to whom it is time for: its cells have ended, and its tables are being made."""
+        """Pass on the progress of a run whose cells have ended and whose tables are being made."""
         self._running = {}
         self._tell(time.monotonic())
 
     def _learn(self, key: str, now: float) -> None:
-        """Read the record of a task, unless reading takes too much of the run's time; a damaged one says nothing."""
+        """Learn from the record of a task, unless reading takes too much of the run's time; skip a damaged one."""
         if self._learning > LEARNING * (now - self._begun) + 0.2:
             return
         start = time.monotonic()
@@ -183,7 +183,7 @@ class RunWatch:
     ) -> None:
         self._running = {}
         try:
-            with suppress(StoreError):  # what ends a run is told by what it raises
+            with suppress(StoreError):  # the exception that ends a run says why
                 self._tell(time.monotonic(), "finished" if error is None else "interrupted")
                 if self.times.changed:
                     self.times.keep(self._store)
@@ -193,15 +193,15 @@ class RunWatch:
 
 
 def task_name(task: Task) -> str:
-    """Return a few words that tell what a task computes: its step, and its components without their parameters."""
+    """Return a few words that say what a task computes: its step, and its components without their parameters."""
     names = (short(ref.id) for role, ref in task.spec.named().items() if role != "dataset")
     return " ".join([task.spec.step, *dict.fromkeys(names)])
 
 
 def first_sets(graphs: Sequence[Graph], profile: Profile) -> dict[str, set[str]]:
-    """Return for each track the tasks of its first table; none where the profile names none.
+    """Return for each track the tasks of its first table; none if the profile names none.
 
-    Raises `UsageError` where the profile names something that is no kind of component.
+    Raises `UsageError` if the profile names something that is not a kind of component.
     """
     found = dict[str, set[str]]()
     for graph in graphs:

@@ -1,7 +1,7 @@
 """Confidence intervals: percentiles of seeded resamples, and Student's t for few repetitions.
 
-Where units belong to clusters, whole clusters are resampled, and the statistic is taken over all units of the drawn
-ones. Plain percentiles of k clusters are too narrow. So the share that is cut off on each side is the one at which the
+If units belong to clusters, whole clusters are resampled, and the statistic is taken over all units of the drawn ones.
+Plain percentiles of k clusters are too narrow. So the share that is cut off on each side is the one at which the
 interval of a normal mean has the length of Student's: Phi(-t sqrt(k / (k - 1))), with t of k - 1 degrees of freedom
 (Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 2015, section 5.3). With fewer
 than five clusters there is no interval.
@@ -24,17 +24,17 @@ Floats = npt.NDArray[np.float64]
 RESAMPLES = 1000
 LEVEL = 0.95
 _KEPT = 2**23
-"""Numbers of resamples that are kept for the next question."""
+"""How many numbers of resamples are kept for the next call."""
 _HELD = 2**21
-"""Numbers of resamples that are looked at together."""
+"""How many numbers of resamples are computed together."""
 
 
 @dataclass(frozen=True)
 class Interval:
     """An estimate with its confidence interval, the number of units, and of the clusters they come from.
 
-    `low` and `high` are NaN where there are too few clusters or repetitions for an interval. `clusters` is None where
-    units are independent.
+    `low` and `high` are NaN if there are too few clusters or repetitions for an interval. `clusters` is None if units
+    are independent.
     """
 
     value: float
@@ -49,14 +49,14 @@ def _resamples(n: int, resamples: int, seed: int) -> npt.NDArray[np.int64]:
 
 
 def _picked(n: int, resamples: int, seed: int, size: int) -> Iterator[Codes]:
-    """Yield the same, so many at once that `size` numbers for each of them can be held."""
+    """Yield the same, in batches for which `size` numbers for each resample fit into memory."""
     rng, step = np.random.default_rng(seed), max(_HELD // size, 2)
     for start in range(0, resamples, step):
         yield rng.integers(0, n, (min(step, resamples - start), n))
 
 
 def drawn(k: int, resamples: int = RESAMPLES, seed: int = 0) -> Iterator[Floats]:
-    """Yield how often each resample draws each of k clusters ``(r, k)``, some resamples after the other."""
+    """Yield how often each resample draws each of k clusters ``(r, k)``, in batches."""
     if k * resamples <= _KEPT:
         yield _all_drawn(k, resamples, seed)
         return
@@ -104,7 +104,7 @@ def mean_interval(
 ) -> Interval:
     """Return the mean of ``(n,)`` with a percentile interval; raises `NotTestable` for n = 0 or NaN.
 
-    `clusters`: the name of each value's cluster ``(n,)``; without them every value is drawn by itself.
+    `clusters`: the name of each value's cluster ``(n,)``; without them every value is a cluster of its own.
     """
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or len(x) == 0 or not np.isfinite(x).all():
@@ -120,7 +120,7 @@ def mean_interval(
 def mean_intervals(
     rows: npt.ArrayLike, clusters: npt.ArrayLike | None = None, *, seed: int = 0, resamples: int = RESAMPLES
 ) -> list[Interval | None]:
-    """Return `mean_interval` of each row of ``(k, n)``; NaN and infinity are left out, None where nothing is left.
+    """Return `mean_interval` of each row of ``(k, n)``; NaN and infinity are left out; None if nothing is left.
 
     Rows without gaps are resampled together, as one matrix product of counts and values.
     """
@@ -179,8 +179,8 @@ def interval(
 def t_interval(values: npt.ArrayLike, *, level: float = LEVEL) -> Interval:
     """Return the mean of few independent repetitions ``(n,)``, such as splits, with Student's t interval.
 
-    It holds its level where the repetitions are normal, however few they are; percentiles of resamples cover 76% with
-    three. One repetition has a mean without an interval. Raises `NotTestable` for n = 0 or NaN.
+    It holds its level for normal repetitions, however few they are; percentiles of resamples cover 76% with three. One
+    repetition has a mean without an interval. Raises `NotTestable` for n = 0 or NaN.
     """
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or len(x) == 0 or not np.isfinite(x).all():
@@ -192,7 +192,7 @@ def t_interval(values: npt.ArrayLike, *, level: float = LEVEL) -> Interval:
 
 
 def _units(counts: Floats, sizes: Codes) -> Floats:
-    """Return how many units each resample has ``(r,)``. `counts`: of clusters ``(r, k)``; `sizes`: theirs ``(k,)``."""
+    """Return the number of units of each resample ``(r,)`` from counts of clusters ``(r, k)`` and sizes ``(k,)``."""
     if (sizes == sizes[0]).all():
         return np.full(len(counts), float(sizes[0] * len(sizes)))
     return np.asarray(counts @ sizes.astype(np.float64))

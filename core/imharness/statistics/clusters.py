@@ -1,9 +1,9 @@
-"""Units that come from one source, such as images made of one photograph: they are drawn and tested as a whole.
+"""Units that come from one source, such as images made of one photograph, are drawn and tested as a whole.
 
 Images of one photograph, rows of one split or choices about one reference resemble each other. A test or an interval
 that takes them for independent is too sure of itself. So whole clusters are resampled, and a test sees each cluster
-once, with the mean over its units, rounded to float32 so that the site's page sees the same ties. With fewer than
-`FEWEST` clusters nothing can be told: no one-sided signed-rank test reaches p = 0.05 then, and there is no interval.
+once, with the mean over its units, rounded to float32 so that the site's page sees the same ties. Fewer than `FEWEST`
+clusters show nothing: no one-sided signed-rank test reaches p = 0.05 with them, and there is no interval.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Layout(NamedTuple):
 
     @property
     def alone(self) -> bool:
-        """Whether every unit is a cluster of its own; as clusters are counted in their order, so are the units then."""
+        """Whether every unit is a cluster of its own; clusters are then in the order of the units."""
         return len(self.starts) == len(self.order)
 
 
@@ -84,7 +84,7 @@ def clusters_both(differences: npt.ArrayLike, clusters: npt.ArrayLike | Layout |
 def gaps_greater(rows: Floats, clusters: npt.ArrayLike | None = None) -> Floats:
     """Return the p-values ``(k,)`` of `clusters_greater` for rows ``(k, n)`` with NaN where a row has no number.
 
-    A row's test is over the units that it has; NaN for a row without any. Rows with the same gaps are tested at once.
+    The test of a row is over the units that it has; NaN for a row without any. Rows with the same gaps share one pass.
     """
     found, known = np.full(len(rows), np.nan), ~np.isnan(rows)
     masks, kind = kinds(known)
@@ -97,7 +97,7 @@ def gaps_greater(rows: Floats, clusters: npt.ArrayLike | None = None) -> Floats:
 def kinds(masks: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], Codes]:
     """Return the different rows of ``(k, n)``, sorted, and which of them each row is ``(k,)``.
 
-    As `numpy.unique` does, which takes a field for each of the n columns.
+    This is what `numpy.unique` does with a field for each of the n columns, which is slower.
     """
     rows = [row.tobytes() for row in masks]
     first = {row: i for i, row in reversed(list(enumerate(rows)))}
@@ -107,7 +107,7 @@ def kinds(masks: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], Codes]:
 
 
 def chosen_half(names: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Return where units lie in the half on which variants are chosen; results are reported on the other half.
+    """Return which units are in the half on which variants are chosen; results are reported on the other half.
 
     `names`: ``(n,)`` names of units, or of their clusters, which are never divided. The names are sorted by their
     sha256 and the first half of them, rounded down, is the one to choose on. So both halves have the same number of

@@ -1,4 +1,4 @@
-"""Correlation with p-values; a constant vector is "not testable" with its reason, never 0."""
+"""Correlation with p-values; for a constant vector it is not testable, with the reason, and never 0."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def correlate(x: npt.ArrayLike, y: npt.ArrayLike, method: Method) -> Correlation
     """
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if a.shape != b.shape or a.ndim != 1:
-        raise NotTestable(f"expected two vectors of one length, got {a.shape} and {b.shape}")
+        raise NotTestable(f"expected two vectors of the same length, got {a.shape} and {b.shape}")
     if len(a) < NEEDED[method]:
         raise NotTestable(f"{method} needs {NEEDED[method]} pairs, got {len(a)}")
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
@@ -71,7 +71,7 @@ def williams(first: float, second: float, between: float, n: int) -> float:
 
     `first` and `second`: correlations of the two with the third; `between`: of the two with each other. Williams (1959)
     as given by Steiger, "Tests for comparing elements of a correlation matrix" (Psychological Bulletin 1980), equation
-    7: Student's t with n - 3 degrees of freedom. Raises `NotTestable` for n < 4 and where the two are one.
+    7: Student's t with n - 3 degrees of freedom. Raises `NotTestable` for n < 4, and if the two are the same.
     """
     if n < 4:
         raise NotTestable(f"Williams' test needs 4 cases, got {n}")

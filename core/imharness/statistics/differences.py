@@ -1,16 +1,16 @@
 """All entries against each other: simultaneous intervals of the differences of their means over independent units.
 
-One interval for every pair, all of which cover at once with 95 %: the studentised max-t of Romano and Wolf
-("Stepwise multiple testing as formalized data snooping", Econometrica 2005, section 4), two-sided. Every question of
-who is better than whom is answered by these: places, marks, matrices, claims and comparisons, so that none
-contradicts another.
+Every pair of entries has an interval, and all of them cover at once with 95 %: the studentised max-t of Romano and Wolf
+("Stepwise multiple testing as formalized data snooping", Econometrica 2005, section 4), two-sided. These intervals
+answer every question of who is better than whom: places, marks, matrices, claims and comparisons read them, so that
+none contradicts another.
 
-What is resampled are independent units, such as photographs, as a whole. With few of them, plain resamples repeat units
-so often that their own spread is nearly 0 now and then, and the largest t of a resample is far too large; a normal
-distribution in their place knows no skewness. So resamples are smoothed (Polansky and Schucany, "Kernel smoothing to
-improve bootstrap confidence intervals", JRSS B 1997): each is ``sqrt(1 - h)`` times drawn units plus ``sqrt(h)`` times
-a normal draw of the same covariance; h falls with the number of units. As k units say little of the covariance of more
-entries than that, the normal draw's is shrunk towards independent entries as far as the units say (Schäfer and
+Independent units, such as photographs, are resampled as a whole. With few of them, plain resamples repeat units so
+often that the spread of a resample is sometimes nearly 0, and its largest t is far too large; a normal distribution in
+their place would ignore skewness. So resamples are smoothed (Polansky and Schucany, "Kernel smoothing to improve
+bootstrap confidence intervals", JRSS B 1997): each is ``sqrt(1 - h)`` times drawn units plus ``sqrt(h)`` times a normal
+draw of the same covariance; h falls with the number of units. As k units say little about the covariance of more than k
+entries, that of the normal draw is shrunk towards independent entries, as far as the units call for it (Schäfer and
 Strimmer, "A shrinkage approach to large-scale covariance matrix estimation", SAGMB 2005, equation 10). How well this
 covers is simulated in docs/concepts/statistics.md.
 """
@@ -32,27 +32,27 @@ Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 RESAMPLES = 10_000
 MANY = 200
-"""Above so many entries the level is divided by the number of comparisons (Bonferroni)."""
+"""With more entries than this, the level is divided by the number of comparisons (Bonferroni)."""
 BATCHES = 100
-"""More units than these are resampled in so many batches: sums of every hundredth have the same mean and skewness."""
+"""More units than this are first summed into this many batches, which have the same mean and skewness."""
 POWER = 0.8
 MOST = 1_000
-"""Above so many units it is not said how many are needed."""
+"""If more units than this are needed, their number is not given."""
 SMOOTH, DEEPER = 0.75, 0.35
-"""A share of (SMOOTH + DEEPER log c) / k of a resample of k units is normal, for c comparisons."""
+"""For c comparisons, a share of (SMOOTH + DEEPER log c) / k of a resample of k units is a normal draw."""
 _HELD = 2**20
-"""Numbers of resamples that are looked at together."""
+"""How many numbers of resamples are computed together."""
 _SAME = 1e-9
-"""Differences that vary by less than this share of their size are constant but for rounding."""
+"""Differences that vary by less than this share of their size are constant except for rounding."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """Means with simultaneous intervals, of any shape; NaN where nothing is told.
+    """Means with simultaneous intervals, of any shape; NaN where there is none.
 
-    `units`: how many independent units each is of. `tail`: the two-sided level of each interval alone at which all of
-    them cover at once: an interval is ``value`` plus or minus the quantile of Student's t of ``units - 1`` that cuts
-    off ``tail / 2``, times ``error``. With fewer than `FEWEST` units nothing is told.
+    `units`: over how many independent units each mean is. `tail`: the two-sided level of each single interval at which
+    all of them cover at once: an interval is ``value`` plus or minus the quantile of Student's t of ``units - 1`` that
+    cuts off ``tail / 2``, times ``error``. With fewer than `FEWEST` units there is no interval.
     """
 
     value: Floats
@@ -60,7 +60,7 @@ class Told:
     units: npt.NDArray[np.int64]
     tail: float
     reach: float
-    """The largest difference of two numbers of one unit: what units that all say the same may have missed."""
+    """The largest difference of two numbers of one unit, which a unit that was not measured may have."""
 
     @cached_property
     def half(self) -> Floats:
@@ -87,16 +87,16 @@ class Told:
 
     @cached_property
     def above(self) -> Mask:
-        """Where a mean is told to be above zero."""
+        """Where a mean is shown to be above zero."""
         return np.asarray(np.nan_to_num(self.low, nan=-1.0) > 0)
 
     @cached_property
     def below(self) -> Mask:
-        """Where a mean is told to be below zero."""
+        """Where a mean is shown to be below zero."""
         return np.asarray(np.nan_to_num(self.high, nan=1.0) < 0)
 
     def needed_for(self, *place: int) -> int | None:
-        """Return how many units tell a mean from zero, on its side of it, in four of five studies; None if unknown."""
+        """Return how many units show on which side of zero a mean is, in four of five studies; None if unknown."""
         k, value, error = int(self.units[place]), abs(float(self.value[place])), float(self.error[place])
         if k < FEWEST or not value > 0 or not error > 0:
             return None
@@ -105,22 +105,22 @@ class Told:
 
 @dataclass(frozen=True)
 class Differences(Told):
-    """Entries against each other: all arrays are ``(entries, entries)``, the mean advantage of the row's entry.
+    """Entries against each other: all arrays are ``(entries, entries)``, for the mean advantage of the row's entry.
 
-    NaN where two entries share no unit, and of an entry with itself.
+    NaN where two entries share no unit, and on the diagonal.
     """
 
     @property
     def better(self) -> Mask:
-        """Where the row's entry is told to be better than the column's."""
+        """Where the row's entry is shown to be better than the column's."""
         return self.above
 
     def place(self, i: int) -> int:
-        """Return one plus the number of entries that are ahead of one in the mean; equals share a place."""
+        """Return one plus the number of entries whose mean is ahead of this one's; equals share a place."""
         return 1 + int((self.value[:, i] > 0).sum())
 
     def places(self, i: int) -> tuple[int, int]:
-        """Return the interval of an entry's place: one plus those that are better, and all less those that are worse.
+        """Return the interval of an entry's place: one plus those shown to be better, and all but those shown worse.
 
         It holds its level with ties, too (Mogstad, Romano, Shaikh and Wilhelm, "Inference for Ranks with Applications
         to Mobility across Neighbourhoods and Academic Achievement across Countries", Review of Economic Studies 2024,
@@ -130,12 +130,12 @@ class Differences(Told):
         return 1 + int(self.better[:, i].sum()), 1 + others - int(self.better[i].sum())
 
     def leader(self, among: npt.ArrayLike) -> int:
-        """Return the entry among some that fewest of them are ahead of, the first of equals."""
+        """Return, of some entries, the one that the fewest others are ahead of; of equals, the first."""
         own = np.asarray(among, dtype=np.int64)
         return int(own[(self.value[np.ix_(own, own)] > 0).sum(axis=0).argmin()])
 
     def needed(self, i: int, j: int) -> int | None:
-        """Return how many units tell i to be better than j in four of five studies; None where i is not ahead."""
+        """Return how many units show i to be better than j in four of five studies; None where i is not ahead."""
         return self.needed_for(i, j) if self.value[i, j] > 0 else None
 
 
@@ -146,7 +146,7 @@ def quantile(tail: float, units: int) -> float:
 
 
 def unseen(tail: float, units: int) -> float:
-    """Return which share of all there is may say something else than these units, if all of them say the same.
+    """Return which share of the population may differ from these units, if all of these have the same number.
 
     It is the upper end of the exact interval of a share of 0 (Clopper and Pearson, "The use of confidence or fiducial
     limits", Biometrika 1934). So a difference that is the same on every unit has an interval, too.
@@ -155,10 +155,10 @@ def unseen(tail: float, units: int) -> float:
 
 
 def units_needed(effect: float, tail: float) -> int | None:
-    """Return how many units tell a mean of `effect` standard deviations, above 0, from zero in four of five studies.
+    """Return how many units show a mean of `effect` standard deviations to be above zero in four of five studies.
 
-    That is the power `POWER` of the one side of the interval of two-sided level `tail`, by the noncentral t
-    distribution. None above `MOST` units: the number is that of a mean near zero, and changes much.
+    With so many, one side of the interval of two-sided level `tail` has the power `POWER`, by the noncentral t
+    distribution. None above `MOST` units: then the mean is near zero, and the number depends too much on it.
     """
 
     def power(n: int) -> float:
@@ -176,10 +176,10 @@ def units_needed(effect: float, tail: float) -> int | None:
 
 
 def contributions(gains: Floats, clusters: npt.ArrayLike | None = None, weights: Floats | None = None) -> Floats:
-    """Return what each independent unit adds to the mean of each row of gains ``(m, n)``: ``(m, k)``.
+    """Return what each independent unit contributes to the mean of each row of gains ``(m, n)``: ``(m, k)``.
 
-    Their mean is the row's mean over what it has, weighted; their spread is that of the mean, to first order where
-    units differ in size. NaN in `gains` is left out; a row has NaN for a cluster of which it has nothing. `clusters`:
+    Their mean is the weighted mean of the row's numbers, and their spread gives its standard error, to first order if
+    units differ in size. NaN in `gains` is left out; a row has NaN for a cluster in which it has no number. `clusters`:
     the name of each column's cluster ``(n,)``, `weights`: how much each column counts ``(n,)``.
     """
     codes, k = coded(np.arange(gains.shape[1]) if clusters is None else clusters)
@@ -211,8 +211,8 @@ def differences(
 
     Each pair is compared over the units that both have; an entry without any number takes no part. `clusters`: the name
     of each unit's cluster ``(n,)``, which counts once; without them every unit is one. `weights`: how much each unit
-    counts ``(n,)``, above 0. `against`: returns the advantage of an entry over each ``(entries, n)``, where that is not
-    the difference of `gains`. `known`: the tail and the reach, where they are known from before.
+    counts ``(n,)``, above 0. `against`: returns the advantage of an entry over each ``(entries, n)``, if that is not
+    the difference of `gains`. `known`: the tail and the reach, if an earlier call computed them.
     """
     x = np.asarray(gains, dtype=np.float64)
     own, size = contributions(x, clusters, weights), len(x)
@@ -229,7 +229,7 @@ def differences(
 
 
 def moments(parts: Floats) -> tuple[Floats, Floats, npt.NDArray[np.int64]]:
-    """Return the mean of each row ``(m, k)``, its standard error, and of how many units it is; NaN is left out."""
+    """Return the mean of each row ``(m, k)``, its standard error, and the number of its units; NaN is left out."""
     known = ~np.isnan(parts)
     units = known.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -251,7 +251,7 @@ def _reach(parts: Floats) -> float:
 def tail_of(parts: Floats, *, resamples: int = RESAMPLES) -> float:
     """Return the two-sided level of one interval at which those of all pairs cover at once; see the module.
 
-    `parts`: `contributions` of entries ``(m, k)``. Units of which an entry has nothing count as its mean.
+    `parts`: `contributions` of entries ``(m, k)``. A unit for which an entry has no number counts as its mean.
     """
     parts = parts[~np.isnan(parts).all(axis=1)]
     m, k = parts.shape
@@ -273,7 +273,7 @@ def tail_of(parts: Floats, *, resamples: int = RESAMPLES) -> float:
 
 
 def _centred(parts: Floats) -> Floats:
-    """Return parts less their rows' means, and less what all entries share, which no difference has."""
+    """Return parts minus the means of their rows, and minus what all entries share, which cancels in differences."""
     off = np.nan_to_num(parts - np.nanmean(parts, axis=1, keepdims=True))
     return np.asarray(off - off.mean(axis=0))
 
@@ -284,7 +284,7 @@ def _batched(off: Floats) -> Floats:
 
 
 def _smoothed(off: Floats, count: int, resamples: int) -> Iterator[Floats]:
-    """Yield smoothed resamples ``(r, k, m)`` of centred contributions ``(k, m)``, some after the other."""
+    """Yield smoothed resamples ``(r, k, m)`` of centred contributions ``(k, m)``, in batches."""
     k, m = off.shape
     root = np.linalg.cholesky(_shrunk(off))
     rng, h = np.random.default_rng(0), min((SMOOTH + DEEPER * np.log(count)) / k, 1.0)
@@ -297,7 +297,7 @@ def _smoothed(off: Floats, count: int, resamples: int) -> Iterator[Floats]:
 
 
 def _shrunk(off: Floats) -> Floats:
-    """Return the covariance ``(m, m)`` of centred ``(k, m)``, correlations shrunk towards 0; positive definite."""
+    """Return the covariance ``(m, m)`` of centred ``(k, m)`` with correlations shrunk towards 0; positive definite."""
     k, m = off.shape
     covariance = off.T @ off / (k - 1)
     scale = np.sqrt(np.diag(covariance))

@@ -1,11 +1,11 @@
-"""Two or more entries on the same units: who is told to be better, paired test, effect size, tie groups.
+"""Two or more entries on the same units: who is shown to be better, a paired test, the effect size, tie groups.
 
 The site's page computes the same. Every unit counts once. Where units belong to clusters, such as images of one
 photograph, each cluster counts once, with the mean over its units. The interval is the one that the entries have among
-all others (`imharness.statistics.differences`), so that two entries alone are told apart exactly where they are among
-all. The test is Wilcoxon's signed-rank test, whose differences are rounded to float32 so that both sides see the same
-ties. Effect size: the matched-pairs rank-biserial correlation (Kerby, "The simple difference formula", Comprehensive
-Psychology 2014), the share of rank sum in favour minus the share against.
+all others (`imharness.statistics.differences`), so that of two entries alone one is shown to be better exactly if it is
+among all. The test is Wilcoxon's signed-rank test, whose differences are rounded to float32 so that both sides see the
+same ties. Effect size: the matched-pairs rank-biserial correlation (Kerby, "The simple difference formula",
+Comprehensive Psychology 2014), the share of rank sum in favour minus the share against.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class HeadToHead:
-    """What can be said of a first entry against a second one.
+    """How a first entry compares with a second one.
 
     `difference`: mean advantage of the first, in units of the measure, with its simultaneous interval. `better` and
-    `worse`: one-sided p-values over units or clusters, NaN when none differs or clusters are too few; `tests`: of how
-    many such tests they are two, the two of each pair of entries. `effect`: rank-biserial correlation in [-1, 1].
+    `worse`: one-sided p-values over units or clusters, NaN if none differs or clusters are too few; `tests`: the number
+    of such tests, two for each pair of entries. `effect`: rank-biserial correlation in [-1, 1].
     """
 
     difference: Interval
@@ -110,7 +110,7 @@ def rank_biserial(differences: Floats) -> Floats:
 
 
 def tie_groups(order: Sequence[int], beats: npt.NDArray[np.bool_]) -> list[list[int]]:
-    """Return groups of entries: the first holds the best and all that it does not beat, then the same of the rest.
+    """Return groups of entries: first the best and all that it does not beat, then the same for the rest.
 
     `order`: entries, the best first; ``beats[i, j]``: i is significantly better than j.
     """

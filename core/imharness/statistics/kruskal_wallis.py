@@ -1,4 +1,4 @@
-"""Does a subsample stand for the whole: the Kruskal-Wallis test over repeated samples."""
+"""The Kruskal-Wallis test over repeated samples, which asks whether a sample represents the whole."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class KruskalWallis:
 def kruskal_wallis(samples: Sequence[npt.ArrayLike]) -> KruskalWallis:
     """Test whether samples share one location, as ``scipy.stats.kruskal`` does.
 
-    Raises `NotTestable` for fewer than two groups, an empty group, NaN, or when all values are equal.
+    Raises `NotTestable` for fewer than two groups, an empty group, NaN, or equal values only.
     """
     groups = [np.asarray(sample, dtype=np.float64) for sample in samples]
     if len(groups) < 2 or any(len(group) == 0 for group in groups):

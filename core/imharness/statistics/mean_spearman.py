@@ -1,6 +1,6 @@
 """The mean of many rank correlations with one set of labels, resampled by counts instead of by sorting again.
 
-A resample draws unit i so many times, c_i. With m draws in all, units sorted once and midranks, the sum of
+A resample draws unit i c_i times. With m draws in all, units that are sorted once, and midranks, the sum of
 c (R - (m + 1) / 2)**2 is (m**3 - sum of t**3) / 12, where t counts the draws of each group of equal numbers (Kendall,
 "Rank Correlation Methods", chapter 3); and the rank of a group is what was drawn before it, plus (t + 1) / 2. Ranks
 are doubled here, so that all sums are of whole numbers and exact: each correlation is the one of the resampled units.
@@ -27,24 +27,24 @@ from imharness.statistics.correlation import NEEDED
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
-"""Whole numbers: 32-bit integers while no sum exceeds them, which take half the memory, else floats of 64 bits."""
+"""Whole numbers: 32-bit integers, which take half the memory, while no sum exceeds them; otherwise 64-bit floats."""
 _AT_ONCE = 2**17
-"""Units times resamples that are looked at together: arrays that a processor's cache holds."""
+"""The number of units times resamples that are computed together: their arrays fit into a processor's cache."""
 _SMALL = 1290
-"""At most so many draws have a third power that fits into 32 bits."""
+"""The largest number of draws whose third power fits into 32 bits."""
 _UNITS = range(256, 2**14 + 1)
-"""Units for which lines are summed before they are correlated: fewer are as fast one by one, more need much memory."""
+"""Numbers of units for which lines are summed first: fewer are as fast one by one, and more need much memory."""
 _LINES = range(8, 2**15)
-"""Lines that are worth it, and that are counted in 16 bits with a sign."""
+"""Numbers of lines that are summed: fewer are not worth it, and more cannot be counted in 16 bits with a sign."""
 _WIDE = 256
 """Resamples that are looked at together where lines are summed, or more while units times resamples are `_HELD`."""
 _HELD = 2**22
 _KEPT = 2**23
-"""Units times resamples that are kept for the next lines over the same units."""
+"""The number of units times resamples that are kept for the next lines over the same units."""
 _FEW = 1e-8
 """Share of a denominator that equal numbers of a line may make where lines are summed."""
 _EXACT = 2**24
-"""Whole numbers up to this are exact as floats of 32 bits."""
+"""Whole numbers up to this are exact as 32-bit floats."""
 
 
 class _Sorted(NamedTuple):
@@ -104,7 +104,7 @@ def mean_spearman(
 
     Each line is correlated over the units that it has a finite number for; a line with fewer than three of them, or
     whose numbers or labels are all the same, is left out, in a resample, too. `clusters`: the name of each unit's
-    cluster ``(n,)``, drawn as a whole. Raises `NotTestable` where no line has a correlation.
+    cluster ``(n,)``, which is drawn as a whole. Raises `NotTestable` if no line has a correlation.
     """
     x, y = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
     alike = _grouped(x, y)
@@ -148,9 +148,9 @@ def _tie_term(rows: Floats) -> Floats:
 
 
 def _below(lines: Floats) -> npt.NDArray[np.int16]:
-    """Return in how many lines ``(k, n)`` the first place has the smaller number less the larger one ``(n, n)``.
+    """Return in how many lines ``(k, n)`` a place has a smaller number than another, minus a larger one ``(n, n)``.
 
-    Half of the pairs are compared, as the others are the same with the other sign.
+    Half of the pairs are compared; the others follow with the opposite sign.
     """
     k, n = lines.shape
     if not k:
@@ -171,7 +171,7 @@ def _below(lines: Floats) -> npt.NDArray[np.int16]:
 
 
 def _smaller(first: npt.NDArray[np.uint16], second: npt.NDArray[np.uint16]) -> npt.NDArray[np.int16]:
-    """Return in how many lines a rank of ``(k, a)`` is below one of ``(k, b)`` less where it is not ``(a, b)``."""
+    """Return in how many lines a rank of ``(k, a)`` is below one of ``(k, b)``, minus where it is not ``(a, b)``."""
     found = np.full((first.shape[1], second.shape[1]), -len(first), dtype=np.int16)
     less, count = np.empty(found.shape, dtype=bool), np.empty(found.shape, dtype=np.uint8)
     for start in range(0, len(first), 255):
@@ -185,7 +185,7 @@ def _smaller(first: npt.NDArray[np.uint16], second: npt.NDArray[np.uint16]) -> n
 
 
 def _level(below: npt.NDArray[np.int16], risen: Floats, places: Codes) -> None:
-    """Take back in `below` that of equal numbers of a sorted line one stood below the other."""
+    """Correct `below` for equal numbers of a sorted line, of which one was counted below the other."""
     for apart in range(1, len(risen)):
         at = np.flatnonzero(risen[apart:] == risen[:-apart])
         if not len(at):
@@ -203,8 +203,8 @@ def _sorted(numbers: Floats) -> _Sorted:
 def _resampled(own: _Alike, codes: Codes, how: tuple[int, int, int], width: int) -> Iterable[_Drawn]:
     """Return the resamples of the units of some lines, `width` at once.
 
-    `codes`: the cluster of each of these units ``(n,)``; `how`: how many clusters and resamples, and the seed. They
-    are kept for the next lines over the same units where they are not too many.
+    `codes`: the cluster of each of these units ``(n,)``; `how`: how many clusters and resamples, and the seed. If they
+    are not too many, they are kept for the next lines over the same units.
     """
     if len(codes) * how[1] > _KEPT:
         return _made(own.labels, codes, how, width)
@@ -224,7 +224,7 @@ def _made(labels: _Sorted, codes: Codes, how: tuple[int, int, int], width: int) 
 
 
 def _labelled(labels: _Sorted, counts: Floats) -> _Drawn:
-    """Return what is known of labels ``(n,)`` with each unit drawn so often ``(n, r)``."""
+    """Return the resampled labels ``(n,)``, with the count of each unit in each resample ``(n, r)``."""
     draws = counts.sum(axis=0)
     own: Numbers = counts.astype(np.int32) if draws.max() <= _SMALL else counts
     kind, m = own.dtype, draws.astype(own.dtype)
@@ -249,9 +249,9 @@ def _mean(alike: list[_Alike], resamples: Sequence[_Drawn]) -> Floats:
 
 
 def _correlations(own: _Alike, resamples: _Drawn) -> Iterator[tuple[Floats, int]]:
-    """Yield the sum of correlations in each resample ``(r,)``, NaN where they are not defined, and of how many lines.
+    """Yield the sum of correlations in each resample ``(r,)``, NaN where not defined, and the number of their lines.
 
-    Each line is summed alone, but for those that are asked for together.
+    Each line is yielded alone, except for those that are summed together.
     """
     counts, weighted, draws, spread, *whole = resamples
 
@@ -292,7 +292,7 @@ def _all_before(own: _Alike, counts: Numbers, weighted: Numbers) -> Floats:
 def _before(t: Numbers, w: Numbers, product: Numbers, *spare: Numbers) -> Floats:
     """Return the sum over i of ``w[i]`` times the sum of all ``t`` before it ``(r,)``; all arrays are overwritten.
 
-    Neighbours are paired and then joined, again and again: of each pair the second meets the first.
+    Neighbours are joined into pairs, then pairs into fours, and so on; each time the second part meets the first.
     """
     found, others = np.zeros(t.shape[1]), spare
     while len(t) > 1:

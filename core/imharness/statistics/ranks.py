@@ -9,7 +9,7 @@ import numpy.typing as npt
 def front(first: npt.ArrayLike, second: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Return which of ``(n,)`` points no other beats in one of two numbers without losing in the other; more is better.
 
-    A point with NaN is on no front and beats nobody.
+    A point with NaN is on no front and beats no other.
     """
     points = np.stack([np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)])
     known = np.asarray(np.isfinite(points[0]) & np.isfinite(points[1]))

@@ -38,6 +38,6 @@ def tpr_at_fpr(scores: npt.ArrayLike, member: npt.ArrayLike, fpr: float) -> floa
 
 
 def balanced_accuracy(scores: npt.ArrayLike, member: npt.ArrayLike) -> float:
-    """Return the mean of true-positive and true-negative rate when a score >= 0 says member."""
+    """Return the mean of true-positive and true-negative rate if a score >= 0 means "member"."""
     s, m = _checked(scores, member)
     return float((np.mean(s[m] >= 0) + np.mean(s[~m] < 0)) / 2)

@@ -1,7 +1,7 @@
-"""Entries measured twice, on public images and on a secret split of them: which do significantly worse on the second.
+"""Which entries do significantly worse on a secret split of the images than on the public images.
 
 An entry that recognises public images is better than no defense on these alone. Both advantages belong to the same
-unit, so the test is paired: Wilcoxon's signed-rank test, one-sided, over clusters where units have them.
+unit, so the test is paired: Wilcoxon's one-sided signed-rank test, over clusters if units have them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ MARGIN = 0.1
 
 
 def loses_advantage(public: Floats, secret: Floats, clusters: npt.ArrayLike | None = None) -> Floats:
-    """Return p-values ``(k,)``, Bonferroni-corrected over the entries, that an advantage is lost by more than `MARGIN`.
+    """Return Bonferroni-corrected p-values ``(k,)``: a small one says that an entry loses more than `MARGIN`.
 
     `public`, `secret`: the advantage of each entry over no defense ``(k, n)``, more is better, NaN where not measured.
-    `clusters`: the name of each unit's cluster ``(n,)``. NaN where nothing can be tested: no unit has both, none
-    differs, or there are too few clusters.
+    `clusters`: the name of each unit's cluster ``(n,)``. NaN if nothing can be tested: no unit has both, none differs,
+    or there are too few clusters.
     """
     lost = (public - MARGIN * np.abs(public) - secret).astype(np.float32).astype(np.float64)
     names = None if clusters is None else np.asarray(clusters)

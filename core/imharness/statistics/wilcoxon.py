@@ -2,8 +2,8 @@
 
 Zeros are dropped first. The rest follows ``scipy.stats.wilcoxon(d, alternative="greater", correction=False,
 method="auto")``: ties share their mean rank; exact distribution for n <= 50 without ties, that of all sign patterns for
-n <= 25 with them, the normal approximation with tie correction otherwise. What is left after zeros decides, as the
-approximation is too sure of few differences among many zeros. NaN is an error.
+n <= 25 with them, the normal approximation with tie correction otherwise. Here n is the number of differences without
+zeros, as the approximation is too sure of few differences among many zeros. NaN is an error.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Keys = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 EXACT_UP_TO = 50
 PERMUTED_UP_TO = 25
 _AT_ONCE = 1 << 16
-"""Differences that are sorted at once: half a MiB, which stays in the processor's cache."""
+"""How many differences are sorted at once: half a MiB, which stays in the processor's cache."""
 _EXACT = 2**24
-"""Whole numbers up to this are exact as floats of 32 bits."""
+"""Whole numbers up to this are exact as 32-bit floats."""
 _FEW = 1 / 16
-"""Share of a row's differences that have the same size as another: below it only these are looked at."""
+"""With a smaller share of tied differences in a row, only these are corrected."""
 
 
 def wilcoxon_greater(differences: npt.ArrayLike) -> Floats:
@@ -41,7 +41,7 @@ def wilcoxon_greater(differences: npt.ArrayLike) -> Floats:
 
 
 def wilcoxon_both(differences: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Return `wilcoxon_greater` of differences ``(k, n)``, and that of minus the differences, which are sorted once."""
+    """Return `wilcoxon_greater` of differences ``(k, n)`` and of their negatives; both share one sort."""
     given = np.asarray(differences)
     d: Singles = np.atleast_2d(given if given.dtype == np.float32 else given.astype(np.float64))
     if d.ndim != 2 or d.shape[1] == 0:
@@ -56,15 +56,17 @@ def wilcoxon_both(differences: npt.ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _chunk(d: Singles) -> Floats:
-    """Return p-values ``(2, k)`` of the differences ``(k, n)`` and of minus the differences.
+    """Return p-values ``(2, k)`` of the differences ``(k, n)`` and of their negatives.
 
-    Where no two of a row are equal as floats of 32 bits, these have the order of the 64 bits, and are sorted sooner.
+    If no two of a row are equal as 32-bit floats, these have the order of the 64-bit floats and are sorted faster.
     """
     with np.errstate(over="ignore"):
         single = d.astype(np.float32, copy=False)
     if d.dtype == np.float32 or (single == d).all():
         return _tested(*_sorted_magnitudes(single))
-    if _coarse(d[:1], *_sorted_magnitudes(single[:1])[2:]).any():  # then most rows are, as in grades of a few steps
+    if _coarse(
+        d[:1], *_sorted_magnitudes(single[:1])[2:]
+    ).any():  # then most rows have ties, as scores with few grades do
         return _tested(*_sorted_magnitudes(d))
     found = _sorted_magnitudes(single)
     p, coarse = _tested(*found), _coarse(d, *found[2:])
@@ -74,7 +76,7 @@ def _chunk(d: Singles) -> Floats:
 
 
 def _coarse(d: Singles, zeros: npt.NDArray[np.int64], equal: Mask) -> Mask:
-    """Return which rows ``(k,)`` have differences that are equal, or 0, as floats of 32 bits."""
+    """Return which rows ``(k,)`` have differences that are equal, or 0, as 32-bit floats."""
     return np.asarray((_tied(zeros, equal) > 0) | (zeros != np.count_nonzero(d == 0, axis=1)))
 
 
@@ -84,7 +86,7 @@ def _tied(zeros: npt.NDArray[np.int64], equal: Mask) -> npt.NDArray[np.int64]:
 
 
 def _tested(positive: Singles, ordered: Keys, zeros: npt.NDArray[np.int64], equal: Mask) -> Floats:
-    """Return p-values ``(2, k)`` of what `_sorted_magnitudes` makes of differences, and of minus the differences."""
+    """Return p-values ``(2, k)`` of differences and of their negatives, from what `_sorted_magnitudes` returns."""
     n = positive.shape[1]
     count = (n - zeros).astype(np.float64)
     r_plus, tied = _rank_sum(positive, zeros), _tied(zeros, equal)
@@ -129,7 +131,7 @@ def _sorted_magnitudes(d: Singles) -> tuple[Singles, Keys, npt.NDArray[np.int64]
 
 
 def _rank_sum(positive: Singles, zeros: npt.NDArray[np.int64]) -> Floats:
-    """Return the sum of the ranks of positive differences, as if none were tied; ranks start behind the zeros."""
+    """Return the sum of the ranks of positive differences, as if none were tied; ranks start after the zeros."""
     n = positive.shape[1]
     sums = (positive @ np.stack([np.arange(1.0, n + 1), np.ones(n)], axis=1).astype(positive.dtype)).astype(np.float64)
     return np.asarray(sums[:, 0] - zeros * sums[:, 1])
@@ -221,7 +223,7 @@ def _reached(doubled: tuple[int, ...]) -> Floats:
 
 
 def fewest_units(tests: int, alpha: float) -> int:
-    """Return of how many units a test has to be to be significant at `alpha` after correction for so many tests.
+    """Return how many units a test needs to be significant at `alpha` after correction for `tests` tests.
 
     The smallest p-value of n units is 2**-n, where all differ in the same direction.
     """

@@ -15,12 +15,12 @@ from imharness.statistics.wilcoxon import adjust
 
 Floats = npt.NDArray[np.float64]
 Pairs = npt.NDArray[np.int64]
-"""Places of two entries ``(pairs, 2)``."""
+"""The places of two entries ``(pairs, 2)``."""
 ALPHA = 0.05
 MATRIX = 200
-"""Entries up to which all are set against all in a table, which has a cell for each pair."""
+"""A table with a cell for each pair is made for at most so many entries."""
 AT_ONCE = 1 << 16
-"""Differences of images that are made and tested at once: half a MiB, which stays in the processor's cache."""
+"""How many differences are computed and tested at once: half a MiB, which stays in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ def win_rates(
     alpha: float = ALPHA,
     correction: Literal["bonferroni", "holm"] = "holm",
 ) -> WinRates:
-    """Return how often each entry beats each other one, significantly, over the conditions.
+    """Return how often each entry significantly beats each other one, over the conditions.
 
-    `scores`: one array ``(entries, images)`` per condition; an entry without results in a condition is NaN there,
-    whole. Each comparison is a one-sided Wilcoxon signed-rank test over the images both have, corrected over all
-    comparisons of the table that could be tested. `clusters`: for each condition the name of each image's cluster
-    ``(images,)``; a test then sees each cluster once (`clusters_greater`). Without them images are independent.
+    `scores`: one array ``(entries, images)`` per condition; the row of an entry without results in it is NaN. Each
+    comparison is a one-sided Wilcoxon signed-rank test over the images that both have, corrected over all comparisons
+    of the table that could be tested. `clusters`: for each condition the name of each image's cluster ``(images,)``; a
+    test then sees each cluster once (`clusters_greater`). Without them images are independent.
     """
     entries = len(np.asarray(scores[0])) if len(scores) else 0
     p = np.full((entries, entries, len(scores)), np.nan)
@@ -75,7 +75,7 @@ def win_rates(
 
 
 def _layout(names: npt.ArrayLike, mask: npt.NDArray[np.bool_], known: dict[tuple[int, bytes], Layout]) -> Layout:
-    """Return the layout of some units; names that are the same object, as many conditions have, are looked at once."""
+    """Return the layout of some units; conditions that share the same object of names share the layout."""
     key = id(names), mask.tobytes()
     if key not in known:
         known[key] = layout(np.asarray(names)[mask])
@@ -83,7 +83,7 @@ def _layout(names: npt.ArrayLike, mask: npt.NDArray[np.bool_], known: dict[tuple
 
 
 def _by_mask(shared: npt.NDArray[np.bool_], pairs: Pairs) -> list[tuple[npt.NDArray[np.bool_], Pairs]]:
-    """Group pairs of entries by the images they share; pairs that share none are left out."""
+    """Group pairs of entries by the images that they share; pairs that share none are left out."""
     if shared.all():
         return [(shared[0], pairs)] if shared.size and len(pairs) else []
     groups: dict[bytes, tuple[npt.NDArray[np.bool_], list[int]]] = {}

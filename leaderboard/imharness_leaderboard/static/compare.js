@@ -123,7 +123,7 @@ function tied(labels, scores, found, conditions) {
   return [
     heading,
     element("ol", { className: "groups" }, ...groups.map((g) => element("li", {}, ...g.flatMap((i, k) => (k ? [", ", item(i)] : [item(i)]))))),
-    element("p", { className: "small", id: "basis", textContent: `Mean ${index.measure}, ${index.better} is better, over what all of them share: ${common.size} of ${several(conditions.length, "chosen condition")}, ${several(units, index.unit)}.${index.over.length ? ` Of each ${index.unit} the worst over ${index.over.join(", ")} counts.` : ""} Within a group, no entry is told to be worse than the first.` }),
+    element("p", { className: "small", id: "basis", textContent: `Mean ${index.measure}, ${index.better} is better, over what all of them share: ${common.size} of ${several(conditions.length, "chosen condition")}, ${several(units, index.unit)}.${index.over.length ? ` Of each ${index.unit} the worst over ${index.over.join(", ")} counts.` : ""} Within a group, no entry is shown to be worse than the first.` }),
   ];
 }
 
@@ -142,7 +142,7 @@ async function show() {
     ...tied(labels, scores, found, conditions),
     element("h2", { textContent: "Pair by pair" }),
     table(labels, found),
-    element("p", { className: "small", textContent: `Release ${index.pool}: ${index.entries.length} entries, ${index.conditions.length} conditions. Whatever is picked here, the intervals of all pairs of entries cover at once with 95%, as on the page of the track; an entry is told to be better where its interval is above 0. p is that of Wilcoxon's signed-rank test, one-sided, beside it corrected for ${several(index.pairs, "test")}: each entry against each other one.${byCluster()}` }),
+    element("p", { className: "small", textContent: `Release ${index.pool}: ${index.entries.length} entries, ${index.conditions.length} conditions. Whatever is picked here, the intervals of all pairs of entries cover at once with 95%, as on the page of the track; an entry is shown to be better where its interval is above 0. p is that of Wilcoxon's signed-rank test, one-sided, beside it corrected for ${several(index.pairs, "test")}: each entry against each other one.${byCluster()}` }),
     ...beside,
   );
 }

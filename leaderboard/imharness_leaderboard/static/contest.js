@@ -169,7 +169,8 @@ const finite = (x) => (Number.isFinite(x) ? x : null);
 
 /**
  * Who may win, as the rules have it: `may` are the candidates that no candidate is shown to be better than, the one ahead
- * first; `winner` is "" where several are, or one is not told from the control `rival`, at the level of candidates alone.
+ * first; `winner` is "" where several are, or one is not shown to be better than the control `rival`, at the level of
+ * candidates alone.
  */
 function winner(rows, facts, ahead) {
   const stands = rows.filter((row) => row.complete && !row.control && row.able && !row.flagged);

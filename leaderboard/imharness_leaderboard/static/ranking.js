@@ -168,9 +168,9 @@ class Ranking {
     if (!found.first) return `With ${chosen}: no entry that met every attack keeps enough utility, so there is no winner.`;
     const first = by.get(found.first), held = `${this.facts.measure} ${this.text(first.worst.value)}`;
     if (!found.proven.length) return `With ${chosen}: these data cannot tell ${name(found.first)} (${held}) from ${name(found.rival)}, a control.`;
-    if (!found.winner) return `With ${chosen}: ${found.may.map(name).join(", ")} may be best: these data do not tell which. Better than every control: ${found.proven.map(name).join(", ")}.`;
+    if (!found.winner) return `With ${chosen}: ${found.may.map(name).join(", ")} may be best: these data do not show which. Better than every control: ${found.proven.map(name).join(", ")}.`;
     const rank = first.rank.low === null ? "" : `, rank ${first.rank.low}–${first.rank.high}`;
-    return `With ${chosen}: ${name(found.first)} holds ${held}${rank}, told from each other entry that may win, and from every control.`;
+    return `With ${chosen}: ${name(found.first)} holds ${held}${rank}, and is shown to be better than each other entry that may win, and than every control.`;
   }
 
   /** Point the links against the first entry to the same choice on the compare page. */

@@ -26,7 +26,7 @@ def _info(name: str) -> AttackInfo:
 
 
 class _Zhang(AdamAttack):
-    """Adam on the score and on a distance to the original."""
+    """Adam optimises the score and a distance to the original."""
 
     @abstractmethod
     def distance(self, device: torch.device) -> Distance:
@@ -42,7 +42,7 @@ class _Zhang(AdamAttack):
 
 
 class ZhangSsim(_Zhang):
-    """Adam on the score and on 1 - SSIM (11x11 Gaussian window)."""
+    """Adam optimises the score and 1 - SSIM (11x11 Gaussian window)."""
 
     info: ClassVar[AttackInfo] = _info("ssim")
 
@@ -53,7 +53,7 @@ class ZhangSsim(_Zhang):
 
 
 class ZhangLpips(_Zhang):
-    """Adam on the score and on LPIPS (SqueezeNet)."""
+    """Adam optimises the score and LPIPS (SqueezeNet)."""
 
     info: ClassVar[AttackInfo] = _info("lpips")
 
@@ -65,7 +65,7 @@ class ZhangLpips(_Zhang):
 
 
 class ZhangDists(_Zhang):
-    """Adam on the score and on DISTS (VGG-16)."""
+    """Adam optimises the score and DISTS (VGG-16)."""
 
     info: ClassVar[AttackInfo] = _info("dists")
 

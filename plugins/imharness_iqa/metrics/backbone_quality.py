@@ -12,14 +12,14 @@ from imharness_vision.perceptual import normalised
 
 
 class BackboneQuality(NoReferenceMetric):
-    """Network of torchvision or timm with one output, your own weights; a higher output is better quality."""
+    """Network of torchvision or timm with one output and your own weights; a higher output is better quality."""
 
     info = MetricInfo(
         id="harness/backbone-quality", version="1", higher_means="better_quality", labelled="weights of your own"
     )
     address = "weights"
     backbone: str = Field(default="torchvision/resnet18", description="torchvision/NAME or timm/NAME.")
-    weights: str = Field(default="", description="File of the state of the network with one output, on this machine.")
+    weights: str = Field(default="", description="File with the state of the network with one output, on this machine.")
     lower: float = Field(default=0.0, description="Lowest score on natural images.")
     upper: float = Field(default=1.0, description="Highest score on natural images.")
 

@@ -28,7 +28,7 @@ PATCH = 32
 
 
 class CnniqaNet(nn.Module):
-    """Normalised grey patches ``(P, 1, 32, 32)`` -> ``(P,)``."""
+    """The network: normalised grey patches ``(P, 1, 32, 32)`` -> scores ``(P,)``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class CnniqaNet(nn.Module):
 
 
 class Cnniqa(NoReferenceMetric):
-    """Network of Kang et al. with weights trained on LIVE; predicts DMOS, lower is better."""
+    """Network of Kang et al. with weights trained on LIVE. It predicts DMOS, so lower is better."""
 
     info = MetricInfo(
         id="harness/cnniqa",
@@ -57,7 +57,7 @@ class Cnniqa(NoReferenceMetric):
         return (WEIGHTS,)
 
     def build(self, device: torch.device) -> NoReferenceScore:
-        """Return the metric; an image below 32 px is padded to one patch."""
+        """Return the metric; an image smaller than 32 px is padded to one patch."""
         network = CnniqaNet()
         fill(network, WEIGHTS, state_dict(WEIGHTS))
         network = frozen(network, device)
@@ -70,7 +70,7 @@ class Cnniqa(NoReferenceMetric):
 
 
 def grey_patches(grey: torch.Tensor) -> torch.Tensor:
-    """Return ``(N, P, 1, 32, 32)``."""
+    """Return the locally normalised grey patches of each image ``(N, P, 1, 32, 32)``."""
     grey = F.pad(grey, (0, max(0, PATCH - grey.shape[3]), 0, max(0, PATCH - grey.shape[2])), mode="replicate")
     down, across = (PATCH * max(1, -(-(side - PATCH) // PATCH)) for side in grey.shape[2:])
     tiles = grey[:, 0, :down, :across].unfold(1, PATCH, PATCH).unfold(2, PATCH, PATCH)

@@ -35,21 +35,21 @@ def _info(name: str, version: str, bounds: tuple[float, float]) -> MetricInfo:
 
 
 class EmbeddedCnn(_Embedded):
-    """Small convolutional network trained here on a severity ladder, not on human judgements."""
+    """Small convolutional network, trained for this package on a severity ladder, not on human judgements."""
 
     info = _info("embedded-cnn", "3", (-7.777, -0.266))
     fresh = ConvQuality
 
 
 class EmbeddedResidual(_Embedded):
-    """Small residual network trained here on a severity ladder, not on human judgements."""
+    """Small residual network, trained for this package on a severity ladder, not on human judgements."""
 
     info = _info("embedded-residual", "3", (-7.13, -0.202))
     fresh = ResidualQuality
 
 
 class EmbeddedTransformer(_Embedded):
-    """Small transformer trained here on a severity ladder, not on human judgements."""
+    """Small transformer, trained for this package on a severity ladder, not on human judgements."""
 
     info = _info("embedded-transformer", "2", (-4.798, 0.018))
     fresh = TransformerQuality

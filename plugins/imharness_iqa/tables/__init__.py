@@ -26,7 +26,8 @@ __all__ = ["BASELINE", "report"]
 def report(query: Query, share: float, least: float = 0.0) -> TrackReport:
     """Return what the finished cells allow.
 
-    `share`: of the undefended SROCC, what a winner may lose at most. `least`: SSIM of D(x) to x that it keeps.
+    `share`: the largest share of the undefended SROCC that a winner may lose. `least`: the SSIM of D(x) to x that it
+    must keep.
     """
     if "external" not in query.steps and not query.steps >= COMPUTED:
         return TrackReport()

@@ -1,11 +1,11 @@
-"""What stands beside attacks that know the defense: the undefended metric, and the same attacks without knowledge."""
+"""What attacks that know the defense are compared with: the undefended metric, and the attacks without knowledge."""
 
 import numpy as np
 
 from imharness.tables import Blocks
 
 COMMON = "common"
-"""Beside the kinds of attack: the fixed ones of a defense under the conditions in which it was attacked adaptively."""
+"""A further kind of attack: the fixed attacks on a defense under the conditions in which it was attacked adaptively."""
 SETTING = ("dataset", "metric", "attack", "strength")
 Condition = tuple[dict[str, str], np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]
 
@@ -13,9 +13,9 @@ Condition = tuple[dict[str, str], np.ndarray, dict[str, np.ndarray], dict[str, n
 def with_common(found: Blocks, baseline: str) -> Blocks:
     """Return blocks of fixed and adaptive attacks with what compares them; the adaptive ones are changed in place.
 
-    A fixed attack on `baseline`, the undefended metric, knows all there is: it stands under the adaptive ones, too. And
-    the attacker "common" has the fixed attacks on `baseline` and on the defenses that were attacked adaptively under
-    the same condition; where these are all, no number is copied.
+    A fixed attack on `baseline`, the undefended metric, knows all there is to know, so it counts as an adaptive one,
+    too. The attacker "common" has the fixed attacks on `baseline` and on the defenses that were attacked adaptively
+    under the same condition; if these are all fixed attacks, no number is copied.
     """
     some = [
         np.any([~np.isnan(own[c]).all(axis=1) for own in found.values.values()], axis=0)
@@ -55,7 +55,7 @@ def _condition(found: Blocks, c: int) -> Condition:
 def _joined(
     old: Condition | None, own: Condition, facets: dict[str, str], shown: np.ndarray, had: np.ndarray
 ) -> Condition:
-    """Return a condition with some entries of another one beside those that it has."""
+    """Return a condition with its own entries and some entries of another one."""
     _, units, values, about = own
     if old is None:
         if (shown == had).all():
@@ -76,7 +76,7 @@ def _joined(
 
 
 def _over(names: np.ndarray, own: Condition) -> Condition:
-    """Return a condition over more units, by their names, sorted; NaN where there is no number and no fact."""
+    """Return a condition over more units, sorted by name; NaN where there is no number or fact."""
     at = np.searchsorted(names, own[1].astype(str))
 
     def wider(array: np.ndarray) -> np.ndarray:

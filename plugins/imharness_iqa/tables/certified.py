@@ -30,41 +30,59 @@ def _column(key: str, label: str, better: str, decimals: int, text: str) -> Colu
 COLUMNS = (
     _column("d", "D, attacked", "lower", 2, "100 |s(x) - s(x')| / range, with the smoothed score s."),
     _column("r", "R, attacked", "higher", 3, "log10 of the largest possible change of s over the one that happened."),
-    _column("ties", "ties %", "", 1, "Pairs whose smoothed score did not move at all."),
-    _column("r_without_ties", "R, no ties", "higher", 3, "R over the pairs whose smoothed score moved."),
-    _column("srocc_clean", "SROCC, clean", "higher", 3, "Of the smoothed clean score."),
-    _column("srocc", "SROCC, attacked", "higher", 3, "Of the smoothed attacked score."),
+    _column("ties", "ties %", "", 1, "Pairs of a clean and an attacked image with equal smoothed scores."),
+    _column("r_without_ties", "R, no ties", "higher", 3, "R over the pairs with different smoothed scores."),
+    _column(
+        "srocc_clean",
+        "SROCC, clean",
+        "higher",
+        3,
+        "Spearman correlation of the smoothed clean score with the quality labels.",
+    ),
+    _column(
+        "srocc",
+        "SROCC, attacked",
+        "higher",
+        3,
+        "Spearman correlation of the smoothed attacked score with the quality labels.",
+    ),
     _column(
         "conditions_clean",
         "conditions, clean",
         "",
         0,
-        "With a correlation of the smoothed clean score: three images that have one, not all the same.",
+        "Conditions with a correlation of the smoothed clean score: three images or more have one, not all the same.",
     ),
-    _column("images_clean", "images, clean", "", 1, "With a smoothed score in such a condition, mean over conditions."),
-    _column("conditions", "conditions, attacked", "", 0, "The same of the smoothed attacked score."),
-    _column("images", "images, attacked", "", 1, "The same of the smoothed attacked score."),
+    _column(
+        "images_clean",
+        "images, clean",
+        "",
+        1,
+        "Images with a smoothed score in such a condition, mean over conditions.",
+    ),
+    _column("conditions", "conditions, attacked", "", 0, "The same for the smoothed attacked score."),
+    _column("images", "images, attacked", "", 1, "The same for the smoothed attacked score."),
     _column(
         "radius",
         "radius",
         "higher",
         4,
-        "Mean Euclidean distance, images in [0, 1], within which the class stays; without abstentions.",
+        "Mean Euclidean distance within which the class stays, for images in [0, 1]; abstentions are left out.",
     ),
-    _column("abstained", "abstained %", "lower", 1, "Without a promise."),
+    _column("abstained", "abstained %", "lower", 1, "Share of images for which nothing is promised."),
     _column(
         "delta",
         "relative delta",
         "lower",
         4,
-        "Width of the interval that holds the score of every image within the radius, over the range.",
+        "Width of the interval that contains the score of every image within the radius, divided by the range.",
     ),
-    _column("seconds", "s per image", "lower", 2, "Of the noisy pass."),
+    _column("seconds", "s per image", "lower", 2, "Time of the pass over noisy copies."),
 )
 
 
 def tables(query: Query, note: str) -> list[Table]:
-    """Return the tables of certified defenses, and of the number of their classes."""
+    """Return the table of certified defenses, and that of the number of their classes."""
     if not {"certify", "smooth", "clean"} <= query.steps:
         return []
     found = query.blocks(
@@ -100,7 +118,7 @@ def tables(query: Query, note: str) -> list[Table]:
 
 
 def _without_abstentions(own: Columns) -> Columns:
-    """Return the smoothed score, D, R and the promise where there is one; everything else beside them."""
+    """Return the same blocks in which abstentions have no smoothed score, D, R and promise."""
     d, r = moved(own["score"], own["smoothed"], own["lower"], own["upper"])
     tied = {"ties": np.where(np.isnan(d), np.nan, 100.0 * (d == 0)), "r_without_ties": np.where(d == 0, np.nan, r)}
     delta = own["delta"] / (own["upper"] - own["lower"])
@@ -119,7 +137,7 @@ def _row(label: str, own: Part, times: Mapping[str, float]) -> Row:
         "srocc": attacked.correlation(),
         **dict(zip(("conditions_clean", "images_clean", "conditions", "images"), counts, strict=True)),
         **{name: own.mean(name) for name in ("radius", "delta", "abstained")},
-        "seconds": Value(value=float(times[label])) if label in times else missing("shares the pass of another one"),
+        "seconds": Value(value=float(times[label])) if label in times else missing("uses the pass of another one"),
     }
     return Row(label=label, values=values)
 
@@ -140,13 +158,20 @@ def _by_classes(clean: Part, variants: Mapping[str, np.ndarray], note: str) -> l
     if not rows:
         return []
     columns = (
-        _column("srocc", "SROCC", "higher", 3, "Of the class of the clean score."),
+        _column(
+            "srocc",
+            "SROCC",
+            "higher",
+            3,
+            "Spearman correlation of the class of the clean score with the quality labels.",
+        ),
         _column(
             "srocc_smoothed",
             "SROCC, smoothed",
             "higher",
             3,
-            "Of the most frequent class of noisy copies, abstentions left out.",
+            "Spearman correlation of the most frequent class of noisy copies with the quality labels; abstentions are "
+            "left out.",
         ),
         _column("radius", "radius", "higher", 4, "Mean certified distance; an abstention counts as 0."),
     )
@@ -154,7 +179,7 @@ def _by_classes(clean: Part, variants: Mapping[str, np.ndarray], note: str) -> l
         Table(
             id="classes",
             title=f"Table 9 of {PAPER}: number of classes",
-            caption="Clean images. More classes keep more of the order, and their borders are crossed more easily.",
+            caption="Clean images. More classes keep more of the order, but attacks cross their borders more easily.",
             entry="classes",
             columns=columns,
             rows=tuple(rows),

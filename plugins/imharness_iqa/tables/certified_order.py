@@ -1,8 +1,8 @@
-"""Certified ranking: how many pairs of images keep their order whatever is done to both within a radius.
+"""Certified ranking: how many pairs of images keep their order, however both are changed within a radius.
 
-The smoothed score of every image within the radius lies in an interval: of no width for a class that stays, between two
-order statistics for median smoothing, without an end where nothing is promised. Two images keep their order where
-their intervals do not meet.
+The smoothed score of every image within the radius lies in an interval. The interval has no width if the class stays,
+lies between two order statistics with median smoothing, and is unbounded if nothing is promised. Two images keep their
+order if their intervals do not meet.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ JOIN (SELECT * FROM certify WHERE NOT attacked) t USING (dataset, metric, defens
 def kept(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return for each image the share ``(n,)`` of its pairs that keep their order, NaN where there is no other image.
 
-    `low`, `high` ``(n,)``: the ends of what the score can be made, infinite where nothing is promised.
+    `low`, `high` ``(n,)``: the ends of the scores that can be reached, infinite if nothing is promised.
     """
     n = len(low)
     below = np.searchsorted(np.sort(high), low, side="left")
@@ -59,7 +59,7 @@ def tables(query: Query, note: str) -> list[Table]:
             _label(radius),
             "higher",
             "Pairs of images whose smoothed scores keep their order "
-            f"whatever is done to both within Euclidean distance {radius:g}, images in [0, 1], %."
+            f"however both are changed within Euclidean distance {radius:g}, images in [0, 1], %."
             if radius
             else "Pairs of images with different smoothed scores, neither of which abstains, %.",
         )
@@ -96,7 +96,7 @@ def _column(key: str, label: str, better: str, text: str, decimals: int = 1) -> 
 
 
 def _shares(own: Columns) -> Columns:
-    """Return the share of each image's pairs that keep their order at each radius, %; NaN if not seen."""
+    """Return the share of each image's pairs that keep their order at each radius, %; NaN if not measured."""
     seen = np.isfinite(own["abstained"])
     found: dict[str, np.ndarray] = {"score": own["score"].astype(float)}
     for k, radius in enumerate(RADII):
@@ -131,9 +131,9 @@ INSIDE = (
         "100 |s(x) - s(x')| / range, with the smoothed score s, x' within the certified radius of x.",
         3,
     ),
-    _column("promised", "D promised %", "lower", "The largest D that the certificate allows there.", 3),
-    _column("distance", "distance", "higher", "Euclidean distance of x' from x, images in [0, 1], mean.", 4),
-    _column("left_out", "no promise %", "lower", "Images without a certified radius: the certificate abstains."),
+    _column("promised", "D promised %", "lower", "The largest D that the certificate allows within the radius.", 3),
+    _column("distance", "distance", "higher", "Mean Euclidean distance of x' from x, images in [0, 1].", 4),
+    _column("left_out", "no promise %", "lower", "Images without a certified radius, as the certificate abstains."),
 )
 
 

@@ -1,4 +1,4 @@
-"""Which variant of a defense with several parameter values the tables show, and by which photographs it was chosen."""
+"""Which variant of a defense with several parameter values the tables show, and on which photographs it was chosen."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from imharness_iqa.tables.part import Part
 
 NAMED = 4
-"""Photographs that a caption names."""
+"""The number of photographs that a caption names."""
 BOTH_HALVES = 10
-"""Photographs that a choice on one half and a report on the other need: five on each side can be tested."""
+"""The number of photographs needed to choose on one half and report on the other: five on each side can be tested."""
 
 
 def choose(
     fixed: "Part", entries: Mapping[str, str], trained: Collection[str], aware: Collection[str] = ()
 ) -> tuple[list[str], set[str]]:
-    """Return one variant of each purification, sorted by label, and the photographs by which variants were chosen.
+    """Return one variant of each purification, sorted by label, and the photographs on which variants were chosen.
 
     `fixed`: images under fixed attacks. `entries`: label -> the defense that it is a variant of; a label that is not
-    there stands for itself. `aware`: labels that attackers who know the defense went through; where these are some of
-    several variants, the others are left out, so that both attackers meet the same one. Of several variants the one
+    there stands for itself. `aware`: labels of defenses that attackers who know the defense attacked; if these are some
+    of several variants, the others are left out, so that both attackers meet the same one. Of several variants, the one
     with the lowest D is taken, over the conditions that all of them have, on half of each data set's photographs; what
-    is reported must be measured on the others. Where there are fewer than `BOTH_HALVES` photographs, or no such
-    condition, it is the variant with default values, and nothing is chosen.
+    is reported must be measured on the others. If there are fewer than `BOTH_HALVES` photographs, or no such condition,
+    the variant with default values is taken, and nothing is chosen.
     """
     present = {fixed.blocks.entries[row] for _, row in fixed.lines("d")} - set(trained)
     variants: dict[str, list[str]] = {}
@@ -62,12 +62,12 @@ def _chosen_from(photographs: Sequence[str]) -> set[str]:
 
 
 def said_of(held: Collection[str]) -> str:
-    """Say by which photographs variants were chosen."""
+    """Say on which photographs variants were chosen."""
     if not held:
         return ""
     names = sorted(photograph.partition(" · ")[2] for photograph in held)
     listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
     return (
-        f" Of a defense with several parameter values, the one with the lowest D against fixed attacks on {len(names)} "
-        f"photographs ({listed}); the figures are of the other photographs."
+        f" Of a defense with several parameter values, the table shows the one with the lowest D against fixed attacks "
+        f"on {len(names)} photographs ({listed}); its numbers are of the other photographs."
     )

@@ -1,4 +1,4 @@
-"""Correlation of scores with opinion scores: conditions and defenses beside each other, each over its own images."""
+"""Correlation of scores with opinion scores: many conditions and defenses at once, each over its own images."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from imharness.stats import kinds, pearson_rows, spearman_rows
 from imharness.tables import Value
 
 FEWEST = 3
-"""Images that a correlation needs."""
+"""The number of images that a correlation needs."""
 ROWS = {"spearman": spearman_rows, "pearson": pearson_rows}
 
 
@@ -24,7 +24,7 @@ def correlations(scores: np.ndarray, labels: np.ndarray, method: str) -> np.ndar
 
 
 def joined(parts: Sequence[tuple[int, Value]]) -> Value:
-    """Return the mean of the data sets' correlations, each with the number of its conditions as weight."""
+    """Return the mean of the correlations of data sets, each weighted by the number of its conditions."""
     weights = np.array([count for count, _ in parts]) / sum(count for count, _ in parts)
     values = [v for _, v in parts]
     found = Value(value=float(np.dot(weights, [v.value for v in values])), n=sum(v.n or 0 for v in values))

@@ -15,8 +15,8 @@ SELECT p.defense, dataset, {unit} AS unit, {measures} FROM purify p
 SEMI JOIN (SELECT dataset, name FROM clean) USING (dataset, name)
 """
 SAME = 159.0
-"""PSNR above which images are identical, dB: there `harness/psnr` ends, at 160."""
-_UNDONE = " What the defense declares to do to the geometry of images is undone before."
+"""PSNR above which images count as identical, dB; `harness/psnr` is at most 160 dB."""
+_UNDONE = " The change of geometry that the defense declares is undone first."
 
 
 def _left(key: str, name: str, label: str, text: str) -> ColumnSpec:
@@ -25,12 +25,12 @@ def _left(key: str, name: str, label: str, text: str) -> ColumnSpec:
 
 
 SHOWN = {
-    "psnr": _left("psnr", "psnr", "PSNR of D(x)", " Images that a defense leaves as they are have none."),
+    "psnr": _left("psnr", "psnr", "PSNR of D(x)", " Images that a defense does not change have none."),
     "ssim": _left("ssim", "ssim", "SSIM of D(x)", ""),
     "psnr_undone": _left("psnr_undone", "psnr", "PSNR, geometry undone", _UNDONE),
     "ssim_undone": _left("ssim_undone", "ssim", "SSIM, geometry undone", _UNDONE),
 }
-"""What is left of images."""
+"""The columns that say how much of an image is left."""
 COLUMNS = (
     MEASURES["shift"].model_copy(
         update={
@@ -51,7 +51,7 @@ COLUMNS = (
             "key": "dd_worst",
             "label": "D^D %, worst attack",
             "description": f"{MEASURES['dd'].description} The worst of "
-            "all attacks counts for each image. Who makes all scores small makes it small.",
+            "all attacks counts for each image. A defense that makes all scores small makes it small.",
         }
     ),
     MEASURES["d"].model_copy(
@@ -105,9 +105,9 @@ def tables(query: Query, worst: Worst) -> list[Table]:
             id="cost",
             title="What defenses cost, and further measures of protection",
             caption="Over the same attacks and images as the ranking, best first by the pairs that the worst attack "
-            "turns. Each image counts once, with its mean over metrics and data sets. A shift in spreads stays what it "
-            "is under c + eps f(x), which makes D^D as small as anybody likes; a map that is flat where attacks lead "
-            f"makes it smaller, and turns as many pairs.{study.half}",
+            "turns. Each image counts once, with its mean over metrics and data sets. A defense that returns "
+            "c + eps f(x) makes D^D as small as it likes, but does not change the shift in spreads. A map that is flat "
+            f"where attacks lead makes that smaller, too, but attacks turn as many pairs.{study.half}",
             entry="defense",
             columns=(*COLUMNS, *(SHOWN[name] for name in (kept.blocks.values if kept else ()) if name in SHOWN), MS),
             rows=tuple(ranked(rows, order)),
@@ -133,7 +133,7 @@ def _both(own: Part) -> Value:
 
 
 def _kept(query: Query, study: Study) -> Part | None:
-    """Return how much defenses leave of the images that are reported; None where nobody measured it."""
+    """Return how much defenses leave of the reported images; None if that was not measured."""
     known = query("SELECT * FROM purify LIMIT 0") if "purify" in query.steps else {}
     measures = [name for name in SHOWN if name in known]
     if not measures:
@@ -150,7 +150,7 @@ def _kept(query: Query, study: Study) -> Part | None:
 
 
 def _without_identical(own: Columns) -> Columns:
-    """Return the same, without the PSNR of images that the defense leaves as they are."""
+    """Return the same, without the PSNR of images that the defense does not change."""
     found = {
         name: np.where(own[name] > SAME, np.nan, own[name]) if "psnr" in name else own[name]
         for name in SHOWN
@@ -160,7 +160,7 @@ def _without_identical(own: Columns) -> Columns:
 
 
 def _untouched(query: Query) -> set[str]:
-    """Return the defenses that were computed and leave images as they are."""
+    """Return the defenses that were computed and do not change images."""
     if not {"defended", "purify"} <= query.steps:
         return set()
     found = query("SELECT DISTINCT defense FROM defended EXCEPT SELECT DISTINCT defense FROM purify")
@@ -174,7 +174,7 @@ def _cost(kept: Part | None, study: Study, label: str, untouched: Collection[str
     names = [name for name in SHOWN if name in kept.blocks.values]
     own = kept.of(label)
     if label in untouched or not own.lines():
-        reason = missing("leaves images as they are" if label in untouched else "not measured")
+        reason = missing("does not change images" if label in untouched else "not measured")
         return {"ms": ms, **dict.fromkeys(names, reason)}
-    found = {name: own.mean(name) if own.lines(name) else missing("leaves images as they are") for name in names}
+    found = {name: own.mean(name) if own.lines(name) else missing("does not change images") for name in names}
     return {"ms": ms, **found}

@@ -24,9 +24,9 @@ PAPER = "Guardians of Image Quality"
 EPS = 1e-6
 KINDS = ("fixed", "adaptive")
 IDENTICAL = 1e-16
-"""Mean squared error at and below which images count as identical: there `harness/psnr` ends, at 160 dB."""
+"""Images with a mean squared error up to this count as identical; `harness/psnr` is at most 160 dB."""
 COMPUTED = {"evaluate", "clean", "defended", "attack", "purify"}
-"""Steps whose results are scored together."""
+"""The steps whose results the tables combine."""
 SROCC = "Spearman correlation of f(D(x')) with the quality labels, mean over conditions."
 
 
@@ -64,22 +64,34 @@ MEASURES = {
             "gain %",
             "lower",
             2,
-            "100 (f(D(x')) - f(D(x))) / range towards better quality, which attacks ask "
-            "for; below 0 where the score moved the other way. D^D is its size.",
+            "100 (f(D(x')) - f(D(x))) / range, positive towards better quality, which attacks ask "
+            "for, and negative if the score moved the other way. D^D is its absolute value.",
         ),
-        ("rd", "R^D", "higher", 3, "R with the score of the defended clean image in the place of the clean one."),
-        ("psnr", "PSNR", "higher", 2, "Of the defended attacked image to the original, dB; without identical ones."),
+        ("rd", "R^D", "higher", 3, "R with the score of the defended clean image in place of the clean one."),
+        (
+            "psnr",
+            "PSNR",
+            "higher",
+            2,
+            "Of the defended attacked image to the original, dB; identical images are left out.",
+        ),
         ("ssim", "SSIM", "higher", 3, "Of the defended attacked image to the original, uniform 7x7 window."),
         ("mse", "MSE x1e3", "lower", 3, "Of the defended attacked image to the original."),
         ("linf", "L-inf", "lower", 3, "Of the defended attacked image to the original."),
-        ("identical", "identical %", "", 1, "Defended attacked images that equal the original: they have no PSNR."),
-        ("ties", "ties %", "", 1, "Images whose score did not move at all."),
+        (
+            "identical",
+            "identical %",
+            "",
+            1,
+            "Share of defended attacked images that equal the original; they have no PSNR.",
+        ),
+        ("ties", "ties %", "", 1, "Share of images whose score did not move at all."),
         ("r_without_ties", "R, no ties", "higher", 3, "R over the images whose score moved."),
         ("srocc", "SROCC", "higher", 3, SROCC),
         ("coverage", "coverage %", "", 0, "Share of the conditions that have a result."),
     )
 }
-"""What a cell can say of defended attacked images."""
+"""The measures of defended attacked images."""
 
 
 def column(name: str, of: str, key: str = "", text: str = "") -> ColumnSpec:
@@ -91,7 +103,7 @@ def column(name: str, of: str, key: str = "", text: str = "") -> ColumnSpec:
 
 @dataclass(frozen=True)
 class Study:
-    """What the finished cells hold, and the best variant of each defense."""
+    """The results of the finished cells, and the best variant of each defense."""
 
     attacked: Part
     """f(D(x')) and every measure, by data set, metric, strength, type of attack, attack, labels and attacker."""
@@ -99,21 +111,21 @@ class Study:
     """f(D(x)) of every defense, by data set and metric."""
     sources: Sources
     chosen: Sequence[str]
-    """Purifications, sorted, each with one variant: see `choose`."""
+    """Purifications, sorted, with one variant each; see `choose`."""
     reported: Part
-    """The attacked images by which no variant was chosen."""
+    """The attacked images on which no variant was chosen."""
     reported_clean: Part
     half: str
-    """Says which images those are; empty where nothing was chosen."""
+    """Says which images those are; empty if nothing was chosen."""
     groups: Mapping[str, str]
     times: Mapping[str, float]
     trained: frozenset[str]
-    """Training defenses: they exist for some metrics only, and leave images as they are."""
+    """Training defenses, which exist for some metrics only and do not change images."""
     note: str
 
 
 def load(query: Query) -> Study:
-    """Return what the finished cells hold; rows that were imported stand beside those that were computed."""
+    """Return the results of the finished cells, both computed and imported."""
     own = query.steps >= COMPUTED
     external = _external(query)
     sources = read_sources(query)
@@ -160,9 +172,9 @@ def load(query: Query) -> Study:
 
 
 _SET = "replace(replace(regexp_replace(dataset, '(per_cluster|draw)=[0-9]+,?', '', 'g'), ',]', ']'), '[]', '')"
-"""A data set without the fields that draw a subset: an image of two subsets is one image."""
+"""The name of a data set without the fields that draw a subset: an image in two subsets is one image."""
 _FAMILY = "CASE WHEN dataset LIKE '%/folder%' THEN dataset ELSE regexp_replace(dataset, '\\[.*\\]$', '') END"
-"""Whose photographs they are, whatever was drawn or made of them; two folders are two data sets."""
+"""The source of the photographs, whatever was drawn or made of them; two folders are two data sets."""
 UNIT = f"{_SET} || ' · ' || name"
 PHOTOGRAPH = f"{_FAMILY} || ' · ' || photograph"
 _FACETS = ("dataset", "metric", "strength", "type", "attack", "labels", "attacker")
@@ -198,7 +210,7 @@ FROM (SELECT defense, avg(ms) AS ms FROM purify_tasks GROUP BY defense) t JOIN p
 
 
 def read_sources(query: Query) -> Sources:
-    """Return what each image is made of; raises `UsageError` where clean scores are older than this question."""
+    """Return what each image is made of; raises `UsageError` if clean scores are too old to say so."""
     if "clean" in query.steps and "photograph" not in query("SELECT * FROM clean LIMIT 0"):
         raise UsageError("The clean scores do not say which photograph an image is made of: `harness run` them again.")
     asked = [
@@ -213,7 +225,7 @@ def read_sources(query: Query) -> Sources:
 
 
 def _external(query: Query) -> list[str]:
-    """Return a SELECT of imported rows, if there are any; rows of before know neither direction nor photograph."""
+    """Return a SELECT of imported rows, if there are any; old rows have neither direction nor photograph."""
     if "external" not in query.steps:
         return []
     known = query("SELECT * FROM external LIMIT 0")
@@ -224,14 +236,14 @@ def _external(query: Query) -> list[str]:
 
 
 def computed(found: Blocks, formula: Callable[[Columns], Columns]) -> Blocks:
-    """Return blocks whose measures a formula makes, condition by condition, of the values and facts by name."""
+    """Return blocks whose measures a formula computes from the values and facts of each condition, by name."""
     known = {**found.about, **found.values}
     made = [formula({name: blocks[c] for name, blocks in known.items()}) for c in range(len(found.conditions))]
     return replace(found, values={name: tuple(own[name] for own in made) for name in (made[0] if made else ())})
 
 
 def _measured(found: Blocks, clean: Blocks) -> Blocks:
-    """Return blocks with every measure, which is made when it is asked for. `clean`: scores where nobody attacks."""
+    """Return blocks with every measure, each computed when it is read. `clean`: scores without an attack."""
     defended = _defended(found, clean)
 
     def lazily(make: Callable[[Columns], np.ndarray]) -> Lazy:
@@ -243,7 +255,7 @@ def _measured(found: Blocks, clean: Blocks) -> Blocks:
 
 
 def _defended(found: Blocks, clean: Blocks) -> list[np.ndarray]:
-    """Return f(D(x)) of every unit of each condition ``(entries, units)``; one array for all that are alike."""
+    """Return f(D(x)) of every unit of each condition ``(entries, units)``; equal conditions share one array."""
     place = {(own["dataset"], own["metric"]): c for c, own in enumerate(clean.conditions)}
     kept, rows = (
         zip(*[(i, clean.entries.index(e)) for i, e in enumerate(found.entries) if e in clean.entries], strict=True)
@@ -294,7 +306,7 @@ _MADE: Mapping[str, Callable[[Columns], np.ndarray]] = {
     "ties": lambda own: _ties(_change(own)),
     "r_without_ties": lambda own: _but_ties(*_moved(own)),
 }
-"""What a cell says that is not stored, by the columns that it is made of."""
+"""The measures that are not stored, with the columns that they are computed from."""
 
 
 def moved(
@@ -308,12 +320,12 @@ def moved(
 
 
 def _share(score: np.ndarray, reference: np.ndarray, span: np.ndarray) -> np.ndarray:
-    """Return how far a score is from the reference, as a share of the range."""
+    """Return the distance of a score from the reference, as a share of the range."""
     return np.asarray(np.abs(reference - score) / span)
 
 
 def _note(query: Query) -> str:
-    """Say which metrics carry a label, and what stands in for human quality labels."""
+    """Say which metrics are not the published ones, and what stands in for human quality labels."""
     kinds = query(
         "SELECT labelled, string_agg(DISTINCT metric, ', ' ORDER BY metric) AS metrics FROM clean "
         "WHERE labelled <> '' GROUP BY ALL ORDER BY ALL"

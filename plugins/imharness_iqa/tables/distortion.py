@@ -7,9 +7,9 @@ from imharness.tracks import Query
 from imharness_iqa.calibration import TARGETS
 
 MISS = 20.0
-"""A larger miss is flagged, %."""
+"""Larger misses are flagged, %."""
 UNITS = {"linf": (255.0, "L-inf, 1/255"), "ssim": (1.0, "SSIM"), "psnr": (1.0, "PSNR, dB")}
-"""Measure -> what a number is multiplied by, and how it is called."""
+"""Measure -> the factor of its numbers, and its label."""
 _ROWS = """
 SELECT a.dataset, metric, method, strength, distortion, name, c.photograph, linf,
        CAST(CASE distortion WHEN 'linf' THEN linf WHEN 'ssim' THEN ssim
@@ -19,7 +19,7 @@ FROM attack a JOIN clean c USING (dataset, metric, name) WHERE NOT adaptive AND 
 
 
 def tables(query: Query) -> list[Table]:
-    """Return the table of all fixed attacks, the largest miss first; nothing for results without a measure."""
+    """Return the table of all fixed attacks, the largest miss first; no table for results without a measure."""
     if not {"attack", "clean"} <= query.steps or "distortion" not in query("SELECT * FROM attack LIMIT 0"):
         return []
     facets = ["distortion", "strength", "metric", "dataset"]
@@ -35,9 +35,14 @@ def tables(query: Query) -> list[Table]:
         ColumnSpec(
             key="achieved", label="achieved", description="Mean over images; PSNR over the images that were changed."
         ),
-        ColumnSpec(key="miss", label="miss %", decimals=1, description="Difference over the target; SSIM as 1 - SSIM."),
         ColumnSpec(
-            key="flag", label=f"over {MISS:g} %", decimals=0, description="1: the strength is not what it says."
+            key="miss",
+            label="miss %",
+            decimals=1,
+            description="Difference divided by the target; for SSIM, of 1 - SSIM.",
+        ),
+        ColumnSpec(
+            key="flag", label=f"over {MISS:g} %", decimals=0, description="1 if the strength is not what its name says."
         ),
     )
     largest_first = columns[2].model_copy(update={"better": "higher"})

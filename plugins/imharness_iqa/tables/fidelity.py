@@ -1,4 +1,4 @@
-"""What defenses leave of clean images: the gate that keeps out who answers with pictures of their own."""
+"""What defenses leave of clean images: the gate that keeps out defenses that return pictures of their own."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,8 +23,9 @@ SEMI JOIN (SELECT dataset, name FROM clean) USING (dataset, name)
 class Fidelity:
     """How close defended clean images are to the originals, by defense, and what is asked of a winner.
 
-    `least`: mean SSIM, geometry undone. `values`: what each photograph adds to the mean ``(k,)``, of each purification
-    that was measured; who leaves images as they are, and who was imported, is not among them.
+    `least`: the mean SSIM, geometry undone, that a winner must keep. `values`: what each photograph contributes to the
+    mean ``(k,)``, for each purification that was measured; this excludes imported entries and those that do not change
+    images.
     """
 
     least: float
@@ -32,7 +33,7 @@ class Fidelity:
 
     @classmethod
     def of(cls, query: Query, study: Study, least: float) -> "Fidelity":
-        """Return what was measured on the images that are reported."""
+        """Return what was measured on the reported images."""
         known = query("SELECT * FROM purify LIMIT 0") if "purify" in query.steps else {}
         if MEASURE not in known or "clean" not in query.steps:
             return cls(least, {})

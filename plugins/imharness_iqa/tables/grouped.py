@@ -18,7 +18,7 @@ GROUP_COLUMNS = ("dd", "d", "rd", "r", "srocc", "psnr")
 
 
 def tables(study: Study) -> list[Table]:
-    """Return a table for each way to group that has at least two groups, each in its two halves."""
+    """Return a table for each grouping with at least two groups, for either half of the attacks."""
     found = []
     for facet in BY:
         groups = sorted(study.reported.of(*study.chosen).values(facet), key=_order)
@@ -56,7 +56,7 @@ def _by(study: Study, facet: str, groups: Sequence[str], kind: str) -> Table:
         id=f"by-{facet}-{kind}",
         title=f"{title}, {kind} attacks",
         caption="Each image counts once, with its mean over the conditions of the group."
-        + (" Fixed: the same attacks, when they do not know the defense." if kind == "adaptive" else "")
+        + (" Fixed: the same attacks without knowledge of the defense." if kind == "adaptive" else "")
         + study.half,
         entry="defense",
         columns=tuple(

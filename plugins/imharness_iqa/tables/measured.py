@@ -1,10 +1,10 @@
 """Which defense holds at equal measured distortion: pairs turned against how far an attack really moved the image.
 
 Strengths are nominal: an attack through one defense may move an image further than the same attack through another. So
-of each image and attack the strengths are joined by lines, from nothing at no distortion, pairs turned against
-1 - SSIM(x', x) or L-inf(x', x) as measured; at a distortion between two strengths the line counts, beyond the largest
-one what was reached (an attacker may always do less). The worst attack at each distortion is the upper envelope; its
-area over a common range, divided by the width of that range, is the mean share of pairs that an attacker turns there.
+for each image and attack, lines from the origin through the strengths show pairs turned against the measured
+1 - SSIM(x', x) or L-inf(x', x). Between two strengths the line counts; beyond the largest one its number counts, as an
+attacker may always do less. The worst attack at each distortion is the upper envelope; its area over a common range,
+divided by the width of that range, is the mean share of pairs that an attacker turns there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,14 @@ from imharness_iqa.tables.naming import Naming
 from imharness_iqa.tables.worst import stacked
 
 WIDEST = {"loss": 0.25, "linf": 8 / 255}
-"""The largest distortion that is looked at, by measure: that of strong attacks."""
+"""The largest distortion that counts, by measure: that of strong attacks."""
 STEPS = 25
 AT_ONCE = 2**11
-"""Images of entries that lines are drawn for together: arrays that a processor's cache holds."""
+"""How many images of entries are interpolated together: their arrays fit into a processor's cache."""
 POINTS = (0.95, 0.9, 0.8)
-"""SSIM at which the table shows pairs turned."""
+"""The values of SSIM at which the table shows pairs turned."""
 LINES = 8
-"""Defenses that the chart of defenses shows."""
+"""The number of defenses that the chart shows."""
 _ROWS = """
 SELECT dataset, metric, strength, method AS attack, CASE WHEN adaptive THEN 'adaptive' ELSE 'fixed' END AS attacker,
        CASE WHEN adaptive THEN {through} ELSE '' END AS through, {unit} AS unit, greatest(0, 1 - ssim) AS loss,
@@ -39,7 +39,7 @@ SETTING = ("dataset", "metric", "attack", "attacker", "strength")
 
 @dataclass(frozen=True)
 class Tried:
-    """What attacks did, and at which distortion. `blocks`: pairs turned as ``score``, beside ``loss`` and ``linf``.
+    """What attacks did, and at which distortion. `blocks`: pairs turned as ``score``, and ``loss`` and ``linf``.
 
     `attacks`: for each data set and metric the settings of each attack and attacker; `units`, `photographs`: all images
     and what they are made of. `naming`: looks their names up.
@@ -76,7 +76,7 @@ class Tried:
     def reach(self, measure: str) -> np.ndarray:
         """Return the largest distortion of attacks that know the defense, median over images ``(entries,)``, or NaN.
 
-        Who attacks an undefended metric knows everything.
+        An attacker of an undefended metric knows everything.
         """
         found = np.full((len(self.blocks.entries), len(self.units)), np.nan)
         plain = np.array([label == BASELINE for label in self.blocks.entries])
@@ -93,7 +93,7 @@ class Tried:
 
 
 def joined(distortion: np.ndarray, moved: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """Return what an attack of several strengths reaches with at most so much distortion ``(entries, units, grid)``.
+    """Return what an attack of several strengths reaches up to each distortion ``(entries, units, grid)``.
 
     `distortion`, `moved`: ``(strengths, entries, units)``, NaN where a strength was not tried; NaN where none was.
     """
@@ -209,9 +209,9 @@ def report(query: Query, study: Study, rules: Contest) -> TrackReport:
     table = Table(
         id="measured",
         title="Defenses at equal measured distortion",
-        caption="How many pairs the worst attack turns with at most so much distortion, as measured on the "
-        "attacked image, not as its strength is called. Between the strengths of an attack a line is drawn, beyond "
-        "the largest one what was reached counts. Area: mean over the range that attacks which know the defense reach "
+        caption="How many pairs the worst attack turns at equal distortion, which is measured on the attacked image; "
+        "the names of strengths do not count. Between the strengths of an attack, numbers are interpolated; beyond the "
+        "largest one, its number counts. Area: mean over the range that attackers who know the defense reach "
         f"on every complete entry (median image; at most SSIM {1 - WIDEST['loss']:g} and L-inf 8/255). Incomplete "
         f"entries stand last.{study.half}",
         entry="defense",
@@ -273,7 +273,11 @@ def _columns(ends: Mapping[str, float], points: Sequence[float]) -> tuple[Column
     scope = f"Mean over SSIM from 1 to {1 - ends['loss']:.3f}"
     return (
         of("area", "area, worst attack", f"{scope}, the worst attack at each."),
-        of("unaware", "area, unaware", f"{scope}, the worst attack that does not know the defense."),
+        of(
+            "unaware",
+            "area, attacker does not know the defense",
+            f"{scope}, the worst attack that does not know the defense.",
+        ),
         *(
             of(f"at{100 * ssim:.0f}", f"pairs turned at SSIM {ssim:g}", "The worst attack with at least this SSIM.")
             for ssim in points
@@ -281,7 +285,7 @@ def _columns(ends: Mapping[str, float], points: Sequence[float]) -> tuple[Column
         of(
             "linf",
             "area, L-inf",
-            f"Mean over L-inf from 0 to {255 * ends['linf']:.1f}/255, the worst attack of those that are bounded so.",
+            f"Mean over L-inf from 0 to {255 * ends['linf']:.1f}/255, the worst of the attacks that L-inf bounds.",
         ),
         ColumnSpec(key="coverage", label="coverage", decimals=0, better="higher", description="As in the ranking, %."),
     )

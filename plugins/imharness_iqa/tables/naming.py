@@ -5,16 +5,16 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 Where = tuple[np.ndarray, np.ndarray] | None
-"""Which names of an array are known, and where these stand among all; None where both arrays are the same."""
+"""Which names of an array are known, and their positions among all; None if both arrays are the same."""
 
 
 def apart(arrays: Iterable[np.ndarray]) -> list[np.ndarray]:
-    """Return the arrays, each once that is the same object as others."""
+    """Return the arrays; the same object only once."""
     return list({id(own): own for own in arrays}.values())
 
 
 class Some:
-    """Chooses from arrays, and gives the same object for the same choice from the same array, which it keeps."""
+    """Chooses from arrays, and keeps each result, to return the same object for the same choice from the same array."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, bytes], tuple[np.ndarray, np.ndarray]] = {}
@@ -30,7 +30,7 @@ class Some:
 
 
 class Naming:
-    """Looks names up, and remembers what it found for the same two arrays, which it keeps."""
+    """Looks names up, and keeps each pair of arrays with what it found for them."""
 
     def __init__(self) -> None:
         self._joined: dict[tuple[int, ...], tuple[Sequence[np.ndarray], np.ndarray]] = {}

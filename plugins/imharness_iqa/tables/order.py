@@ -1,10 +1,10 @@
 """How far an attack moves an image among the others, which no rescaling of the scores changes.
 
-D^D divides the movement of a score by the range of the metric. Who makes all scores small, by c + eps f(x), makes D^D
-small and protects nobody: images stand in the same order, and the same attacks turn it. In units of the spread of clean
-scores that gains nothing, but a map that is steep among clean scores and flat above them, where attacks lead, still
-does. So protection is the share of the other images whose order with an attacked one the attack changes: comparisons of
-scores alone, which stay what they are under every strictly increasing map.
+D^D divides the movement of a score by the range of the metric. A defense that makes all scores small, by c + eps f(x),
+makes D^D small and protects nobody: images keep the same order, and the same attacks turn it. This gains nothing in
+units of the spread of clean scores, but a map that is steep among clean scores and flat above them, where attacks lead,
+still does. So protection is measured by the share of the other images whose order with an attacked one the attack
+changes. It depends on comparisons of scores alone, which no strictly increasing map changes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ from imharness_iqa.tables.naming import Naming
 from imharness_iqa.tables.part import Part
 
 Key = tuple[str, str]
-"""Data set, whichever subset of it, and metric."""
+"""The data set, without its subset, and the metric."""
 RESOLVED = 1e-5
-"""The smallest spread of scores that says something, as a share of the metric's range: some 20 steps of float32."""
+"""The smallest spread of scores that counts, as a share of the metric's range: about 20 steps of float32."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Others:
 
     @classmethod
     def of(cls, scores: np.ndarray, photographs: np.ndarray) -> "Others":
-        """Return the finite ones of some scores."""
+        """Return these scores without NaN and infinity."""
         known = np.flatnonzero(np.isfinite(scores))
         order = known[np.argsort(scores[known], kind="stable")]
         return cls(scores[order], photographs[order])
@@ -45,8 +45,8 @@ class Others:
     def passed(self, start: np.ndarray, end: np.ndarray, photographs: np.ndarray) -> np.ndarray:
         """Return the share of these scores whose order with each score that moved has changed ``(n,)``.
 
-        `start`, `end` ``(n,)``: scores before and after; `photographs`: of each, with whose own scores it is not
-        compared. NaN where a score is missing, or nothing is left to compare it with.
+        `start`, `end` ``(n,)``: scores before and after; `photographs`: the photograph of each, with whose other scores
+        it is not compared. NaN where a score is missing, or nothing is left to compare it with.
         """
         m, most = len(self.scores), int(max([0, *self.photographs, *photographs])) + 1
         first = np.searchsorted(self.scores, np.minimum(start, end), side="left")
@@ -62,7 +62,7 @@ class Others:
 
 @dataclass(frozen=True)
 class Ruler:
-    """Scores of clean images behind each defense, f(D(x)): what attacked images are held against.
+    """Scores of clean images behind each defense, f(D(x)), with which attacked images are compared.
 
     Images of one photograph are not compared with each other: crops of it would count as others.
     """
@@ -74,7 +74,7 @@ class Ruler:
 
     @classmethod
     def of(cls, clean: Part) -> "Ruler":
-        """Return the ruler of clean scores; subsets that were drawn of one data set are one."""
+        """Return the ruler of clean scores; subsets that were drawn from one data set count as one."""
         blocks, naming = clean.blocks, Naming()
         _, codes = np.unique(clean.photographs.astype(str), return_inverse=True)
         groups: dict[Key, list[int]] = {}

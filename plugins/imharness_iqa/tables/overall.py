@@ -7,7 +7,7 @@ from imharness_iqa.tables.part import Part
 
 SHOWN = ("d", "r", "srocc", "psnr", "ssim", "mse", "linf", "identical", "ties", "r_without_ties", "coverage")
 COMPARED = ("d", "r", "srocc")
-"""What is shown of fixed attacks under the conditions of the adaptive ones, too."""
+"""The measures that are also shown for fixed attacks under the conditions of the adaptive ones."""
 SAME = "fixed, conditions of adaptive"
 NO_GRADIENT = "no attack through this defense"
 
@@ -33,10 +33,11 @@ def _main(study: Study) -> Table:
     return Table(
         id="defenses",
         title=f"Table 2 of {PAPER}: means over attacks, ranked by fixed ones",
-        caption="Ranked as in the paper, by D of fixed attacks, which do not know the defense. Adaptive: the attack "
-        "goes for metric and defense together; beside it stand the fixed attacks under the same conditions (metric, "
-        "attack, strength). Each image counts once, with its mean over conditions; intervals resample the photographs "
-        f"that images are made of. Range by the bounds of each metric, eps {EPS:g}. Coverage: share of the conditions "
+        caption="Ranked as in the paper, by D of fixed attacks, which do not know the defense. Adaptive attacks "
+        "know the defense and attack it and the metric together; beside them stand the fixed attacks under the same "
+        "conditions (metric, attack, strength). Each image counts once, with its mean over conditions; intervals "
+        "resample the photographs that images are made of. The bounds of a metric give its range, and eps is "
+        f"{EPS:g}. Coverage: share of the conditions "
         f"that have a result.{study.half}",
         entry="defense",
         columns=columns,
@@ -47,7 +48,7 @@ def _main(study: Study) -> Table:
 
 
 def _columns() -> tuple[ColumnSpec, ...]:
-    """Return table 2's columns, the fixed attack beside the adaptive one; what ranks comes first."""
+    """Return the columns of table 2, fixed beside adaptive attacks; the column that ranks comes first."""
     columns = [column(name, kind) for name in SHOWN for kind in KINDS]
     common = [column(name, SAME, f"{COMMON}_{name}") for name in COMPARED]
     clean = column(
@@ -117,7 +118,7 @@ def _correlations(study: Study) -> Table:
     counted = {
         "conditions": (
             0,
-            "Conditions with a correlation: three judged images that have a score, and not all the same.",
+            "Conditions with a correlation: three judged images or more have a score, and not all the same.",
         ),
         "images": (1, "Images with a score in such a condition, mean over the conditions."),
     }
@@ -137,8 +138,8 @@ def _correlations(study: Study) -> Table:
     return Table(
         id="correlations",
         title=f"Table 20 of {PAPER}: rank correlation beside linear correlation",
-        caption="Do both tell the same story? Scores with quality labels, mean over conditions; a score of which less "
-        f"is better enters with the other sign.{study.half}",
+        caption="Do both correlations agree? Scores against quality labels, mean over conditions; the sign of scores "
+        f"of which less is better is reversed.{study.half}",
         entry="defense",
         columns=tuple(columns),
         rows=tuple(rows),

@@ -9,7 +9,7 @@ from imharness_iqa.tables.data import MEASURES, Study
 
 
 def front(rows: Sequence[Mapping[str, Value]], columns: Sequence[ColumnSpec]) -> np.ndarray:
-    """Return bool ``(n,)``: rows to which no other is equal or better in all columns and better in one.
+    """Return bool ``(n,)``: the rows that no other row equals or beats in all columns while beating them in one.
 
     Each column says which direction is better. A row without a number is never on the front.
     """
@@ -30,9 +30,19 @@ def tables(study: Study) -> list[Table]:
         values[label] = {"d": own.mean("d"), "srocc_clean": clean, "srocc": own.correlation()}
     columns = (
         MEASURES["d"].model_copy(update={"description": "Against fixed attacks."}),
-        ColumnSpec(key="srocc", label="SROCC, attacked", better="higher", description="Of f(D(x')), fixed attacks."),
-        ColumnSpec(key="srocc_clean", label="SROCC, clean", better="higher", description="Of f(D(x))."),
-        ColumnSpec(key="front", label="on front", decimals=0, description="1: no other variant is as good in both."),
+        ColumnSpec(
+            key="srocc",
+            label="SROCC, attacked",
+            better="higher",
+            description="Spearman correlation of f(D(x')) with the quality labels, for fixed attacks.",
+        ),
+        ColumnSpec(
+            key="srocc_clean",
+            label="SROCC, clean",
+            better="higher",
+            description="Spearman correlation of f(D(x)) with the quality labels.",
+        ),
+        ColumnSpec(key="front", label="on front", decimals=0, description="1 if no other variant is as good in both."),
     )
     for value, lies in zip(values.values(), front([*values.values()], columns[:2]), strict=True):
         value["front"] = Value(value=float(lies))
@@ -41,8 +51,8 @@ def tables(study: Study) -> list[Table]:
         Table(
             id="parameters",
             title="Parameter study: robustness against correlation",
-            caption="Every variant against fixed attacks, on all images. On the Pareto front: no other variant has "
-            "both a D as low and a correlation as high.",
+            caption="Every variant against fixed attacks, on all images. A variant is on the Pareto front if no "
+            "other one has both a D as low and a correlation as high.",
             entry="defense",
             columns=columns,
             rows=tuple(ranked(rows, columns[0])),

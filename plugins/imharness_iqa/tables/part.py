@@ -1,4 +1,4 @@
-"""Some defenses under some conditions: what a cell of a table is made of."""
+"""Some defenses under some conditions, from which a cell of a table is computed."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,19 +13,19 @@ from imharness_iqa.tables.correlation import FEWEST, correlations, joined
 from imharness_iqa.tables.naming import Some, apart
 
 Sources = Mapping[str, tuple[str, str]]
-"""Name of a unit -> the photograph that it is made of, and the data set, whichever subset of it."""
+"""Name of a unit -> the photograph that it is made of, and its data set, without the subset."""
 SUMS = 64
-"""Sums over conditions that are kept, of all defenses and images."""
+"""How many sums over conditions, of all defenses and images, are kept."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some defenses under some conditions: what a cell is made of.
+    """Some defenses under some conditions, from which a cell is computed.
 
     `rows`, `conditions`: positions in the blocks, which have the measure ``score`` and the facts ``mos`` and ``sign``,
     +1 where a higher score is better and -1 where a lower one is. ``places[c]``: the position of each unit of a
-    condition among all units, sorted by name. `photographs`, `sets`: what each of all units is made of, and the data
-    set it comes from, whichever subset of it.
+    condition among all units, sorted by name. `photographs`, `sets`: the photograph that each of all units is made of,
+    and its data set, without the subset.
     """
 
     blocks: Blocks
@@ -35,11 +35,11 @@ class Part:
     photographs: np.ndarray
     sets: np.ndarray
     known: dict[Any, Any] = field(default_factory=dict, compare=False)
-    """What was made of these blocks before, shared by all parts of them."""
+    """What was computed from these blocks before; all their parts share it."""
 
     @classmethod
     def whole(cls, blocks: Blocks, sources: Sources) -> "Part":
-        """Return all there is."""
+        """Return the part with all defenses and conditions."""
         different = apart(blocks.units)
         names = sorted({name for units in different for name in units})
         place = {name: i for i, name in enumerate(names)}
@@ -147,12 +147,12 @@ class Part:
         return mean_value(*self.by_image(measure)) if found else missing("no result")
 
     def correlation(self, method: str = "spearman", *, measure: str = "score", resampled: bool = False) -> Value:
-        """Return the correlation of scores with opinion scores, mean over conditions; each defense is one of its own.
+        """Return the correlation of scores with opinion scores, mean over conditions and defenses.
 
-        A score of which less is better enters with the other sign. In each condition the images that have a score
-        count; conditions with fewer than three of them, or with one score for all, are left out. Data sets are
-        resampled by themselves, by photograph; their intervals are joined as those of independent numbers.
-        `resampled`: with an interval, of rank correlation alone.
+        The sign of scores of which less is better is reversed. In each condition the images that have a score count;
+        conditions with fewer than three of them, or with the same score for all, are left out. Each data set is
+        resampled separately, by photograph; the intervals are joined as those of independent numbers. `resampled`: add
+        an interval, which only rank correlation has.
         """
         parts = self._resampled(measure) if resampled else self._correlated(method, measure)
         if parts:
@@ -161,7 +161,7 @@ class Part:
             return missing("no result")
         judged = any(np.isfinite(self.blocks.about["mos"][c]).any() for c, _ in self.lines(measure))
         return missing(
-            f"one score for all images, or fewer than {FEWEST} of them, in every condition"
+            f"in every condition all images have the same score, or fewer than {FEWEST} have one"
             if judged
             else "nobody judged these images"
         )
@@ -194,7 +194,7 @@ class Part:
         return None if np.isnan(parts).any() else (parts[0], parts[1])
 
     def left(self, measure: str = "score") -> tuple[Value, Value]:
-        """Return the number of conditions that `correlation` is made of, and the mean number of their images."""
+        """Return the number of conditions that `correlation` takes the mean of, and the mean number of their images."""
         counts = [self._judged(measure, c)[rows].sum(axis=1) for c, _, rows in self._defined("spearman", measure)]
         if not counts:
             return missing("no result"), missing("no result")
@@ -214,7 +214,7 @@ class Part:
                 yield c, each[defined], [row for row, kept in zip(self.rows, defined, strict=True) if kept]
 
     def _judged(self, measure: str, c: int) -> np.ndarray:
-        """Return which judged images all defenses have a score of ``(entries, units)``."""
+        """Return for which judged images all defenses have a score ``(entries, units)``."""
         if ("judged", measure, c) not in self.known:
             found = np.isfinite(self._scores(measure, c))
             self.known["judged", measure, c] = np.broadcast_to(True, found.shape) if found.all() else found
@@ -262,7 +262,7 @@ class Part:
 
 
 def _some(block: np.ndarray, rows: Sequence[int], columns: np.ndarray) -> np.ndarray:
-    """Return some rows and, by a mask, columns of a block; the block itself where that is all of it."""
+    """Return some rows and, by a mask, columns of a block; the block itself if that is all of it."""
     own = block if list(rows) == list(range(len(block))) else block[rows]
     return own if columns.all() else own[:, columns]
 

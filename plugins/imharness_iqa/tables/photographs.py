@@ -37,7 +37,7 @@ def photograph_means(query: Query, study: Study) -> dict[str, Columns]:
 
 
 def _placed(numbers: np.ndarray, where: Where, size: int) -> np.ndarray:
-    """Return the numbers of other units at their places among `size`, NaN where there is none."""
+    """Return the numbers of other units at their places among `size` units, NaN where there is none."""
     if where is None:
         return numbers
     found = np.full(size, np.nan)

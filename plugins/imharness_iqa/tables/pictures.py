@@ -1,4 +1,4 @@
-"""What the site draws of the track: robustness against quality and time, and attacked images beside defended ones."""
+"""What the site draws for the track: robustness against quality and time, and attacked images beside defended ones."""
 
 from collections.abc import Sequence
 

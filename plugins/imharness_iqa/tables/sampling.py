@@ -1,11 +1,11 @@
 """Table 5: does it matter which subset is drawn? Disjoint clustered subsets, a Kruskal-Wallis test and a bound.
 
-Draws that share images, or images of one photograph, resemble each other, so the test would never reject; hence what
-is drawn are photographs, each with the mean over its images, and none is in two draws. Neither would the test reject
-where clusters differ, as every draw has the same share of each: so it sees scores minus the mean of their cluster (an
-aligned rank test: Hodges & Lehmann, "Rank methods for combination of independent experiments in analysis of variance",
-Annals of Mathematical Statistics 1962). As a test that does not reject proves nothing, the bound says how far another
-draw's mean may lie from the mean over draws.
+Draws that share images, or images of one photograph, resemble each other, so the test would never reject. Hence
+photographs are drawn, each with the mean over its images, and none is in two draws. The test would not reject either if
+clusters differ, as every draw has the same share of each, so it sees scores minus the mean of their cluster (an aligned
+rank test: Hodges & Lehmann, "Rank methods for combination of independent experiments in analysis of variance", Annals
+of Mathematical Statistics 1962). As a test that does not reject proves nothing, the bound says how far another draw's
+mean may lie from the mean over draws.
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ def tables(query: Query, study: Study) -> list[Table]:
 
 
 def studies(query: Query, per_cluster: int) -> list[Table]:
-    """Return the table for every data set that is large enough; raises `UsageError` when none is."""
+    """Return the table for every data set that is large enough; raises `UsageError` if none is."""
     read_sources(query)
     found = _all(query, lambda: load(query), per_cluster, "")
     if not found:
@@ -76,12 +76,14 @@ def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cl
         title=f"Table 5 of {PAPER}: does the subset matter? {dataset}",
         caption=f"{len(draws)} draws without a common image, of up to {per_cluster} images from each of {CLUSTERS} "
         "clusters of spatial information, colourfulness and quality label. Scores over the range of the metric, 1 the "
-        "best. Kruskal-Wallis test over the draws, of scores minus the mean of their cluster: a small p would say that "
-        "the draw moves the scores.",
+        "best. Kruskal-Wallis test over the draws, of scores minus the mean of their cluster: a small p would show "
+        "that the draw matters.",
         entry="score",
         columns=(
             ColumnSpec(key="mean", label="mean", decimals=4, description="Mean over draws of the mean score."),
-            ColumnSpec(key="variance", label="variance", decimals=6, description="Of the mean score over draws."),
+            ColumnSpec(
+                key="variance", label="variance", decimals=6, description="Variance over draws of the mean score."
+            ),
             ColumnSpec(
                 key="bound",
                 label="bound",

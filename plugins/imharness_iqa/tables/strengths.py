@@ -9,16 +9,16 @@ SELECT dataset, metric, attack, strength, field, distortion, target, value, CAST
 FROM calibrate ORDER BY attack, metric, dataset, target
 """
 COLUMNS = (
-    ColumnSpec(key="value", label="value", decimals=6, description="Of the parameter, at which the target is met."),
+    ColumnSpec(key="value", label="value", decimals=6, description="Value of the parameter that meets the target."),
     ColumnSpec(key="target", label="target", description="Mean distortion that the strength stands for."),
     ColumnSpec(
-        key="reached", label="reached", decimals=0, description="0: no value met the target; this one came nearest."
+        key="reached", label="reached", decimals=0, description="0 if no value met the target; this one came nearest."
     ),
 )
 
 
 def tables(query: Query) -> list[Table]:
-    """Return the table of all measured strengths; nothing where all were known before."""
+    """Return the table of all measured strengths; no table if all were known before."""
     if "calibrate" not in query.steps:
         return []
     found = query(_ROWS)
@@ -29,7 +29,7 @@ def tables(query: Query) -> list[Table]:
             title="Strengths measured before the attacks",
             caption="For an attack on a metric without a published strength: its parameter was tried at ten values and "
             "more, and interpolated to the mean distortion that weak, medium and strong stand for (appendix A.3.4 of "
-            "the paper). The attacks of this board go with these values.",
+            "the paper). The attacks of this board use these values.",
             entry="attack",
             columns=COLUMNS,
             rows=tuple(_row(line) for line in lines),

@@ -10,7 +10,7 @@ SROCC = "Spearman correlation of the trained metric's scores with the quality la
 
 
 def tables(study: Study) -> list[Table]:
-    """Return the table of training defenses beside the metrics as they were, or nothing without any."""
+    """Return the table of training defenses beside the metrics as they were; no table without such defenses."""
     if not study.trained:
         return []
     metrics = study.attacked.of(*study.trained).values("metric")

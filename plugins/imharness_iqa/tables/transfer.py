@@ -19,7 +19,7 @@ GROUP BY ALL
 
 
 def tables(query: Query, study: Study) -> list[Table]:
-    """Return the matrix of D: attacked through the row's defense, shown to the column's."""
+    """Return the matrix of D for images attacked through the row's defense and shown to the column's."""
     if "transfer" not in query.steps:
         return []
     found = query.blocks(
@@ -47,8 +47,8 @@ def tables(query: Query, study: Study) -> list[Table]:
         Table(
             id="transfer",
             title="Do adaptive attacks transfer between defenses?",
-            caption="D of images attacked through the defense of the row, shown to the defense of the column; the row "
-            f"{BASELINE} is the fixed attack.",
+            caption="D of images attacked through the defense of the row, shown to the defense of the column. In the "
+            f"row {BASELINE} the attack does not know the defense.",
             entry="attacked through",
             columns=columns,
             rows=tuple(rows),

@@ -18,9 +18,9 @@ from imharness_iqa.tables.order import Ruler
 from imharness_iqa.tables.part import Part
 
 OVER = ("attack", "attacker", "strength", "type")
-"""Of these an attacker takes the worst, image by image."""
+"""The facets over which an attacker takes the worst, image by image."""
 LARGEST = ("dd", "turned", "shift", "d", "gain")
-"""Of these the largest that any attack reaches is shown."""
+"""The measures of which the largest that any attack reaches is shown."""
 GRADIENTS = {"own": "its own", "identity": "that of the identity in its place (BPDA)", "none": "queries alone"}
 """How an attack had the gradient of a defense, as rows name it -> in words."""
 CLAIM = (
@@ -28,12 +28,12 @@ CLAIM = (
     "{winner} at worst, and with {without}% without a defense; where nobody attacks, its SROCC with the quality labels "
     "is {utility} of {plain}."
 )
-NO_ORDER = "not defined: the scores of clean images are all but equal, or of fewer than two photographs"
+NO_ORDER = "not defined: the scores of clean images are nearly equal, or from fewer than two photographs"
 
 
 @dataclass(frozen=True)
 class Worst:
-    """What attacks do to each defense at worst. `study`: finished cells; `rules`: what is ranked, and by what."""
+    """What attacks do to each defense at worst. `study`: the finished cells; `rules`: what is ranked, and how."""
 
     study: Study
     rules: Contest
@@ -69,7 +69,8 @@ class Worst:
 def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Contest:
     """Return what the track ranks by.
 
-    `share`: of the undefended SROCC, what a winner may lose at most. `least`: SSIM of D(x) to x that it keeps.
+    `share`: the largest share of the undefended SROCC that a winner may lose. `least`: the SSIM of D(x) to x that it
+    must keep.
     """
     spec = MEASURES["turned"]
     wins = Wins(
@@ -122,14 +123,14 @@ def ranking(study: Study, own: Contest, had: Mapping[str, str]) -> TrackReport:
         own,
         id="ranking",
         title="Defenses by the worst attack on each image",
-        caption="An attack on one image moves its score past those of others: counted is the share of the clean images "
-        "of other photographs, behind the same defense, whose order with it changes. No rescaling of the scores "
-        "changes that; D^D, which small scores make small, stands in the study tables. Of each image the attack counts "
-        "that turns most, whichever it is, at whichever strength, and whether it knows the defense or not; then the "
-        f"mean over metrics and data sets. For an undefended metric ({BASELINE}) the fixed attack is the one that "
-        "knows everything. A training defense is compared on the metrics that it exists for, and so is its SROCC. "
-        "Intervals of one entry take the clean images that it is held against as given; differences of two entries, "
-        f"which share them, hold their level.{study.half}",
+        caption="An attack on one image moves its score past those of others. The table shows the share of the clean "
+        "images of other photographs, behind the same defense, whose order with it changes. No rescaling of the scores "
+        "changes that; D^D, which small scores make small, stands in the study tables. For each image the attack that "
+        "turns most pairs counts, at any strength, and whether it knows the defense or not; then comes the mean over "
+        f"metrics and data sets. Without a defense ({BASELINE}) there is nothing that an attacker does not know. "
+        "A training defense is compared on the metrics that it exists for, and so is its SROCC. Intervals of one entry "
+        "take the clean images with which it is compared as given; differences of two entries, which share them, hold "
+        f"their level.{study.half}",
         entry="defense",
         note=study.note,
     )
@@ -174,7 +175,7 @@ def _proxies(query: Query) -> tuple[str, ...]:
 
 
 def over(scores: Blocks, *facets: str) -> Blocks:
-    """Return the most pairs turned of each image over some facets, as the measure ``score`` under the other facets."""
+    """Return the most pairs turned for each image over some facets, as the measure ``score`` by the other facets."""
     naming = Naming()
     groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for c, own in enumerate(scores.conditions):
@@ -193,9 +194,9 @@ def over(scores: Blocks, *facets: str) -> Blocks:
 def turned(clean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return for each image the share ``(n,)`` of its pairs whose order can be turned; NaN where it has no pair.
 
-    `clean` ``(n,)``: scores where nobody attacks; `low` and `high` ``(n,)``: the ends of what scores can be made,
+    `clean` ``(n,)``: scores without an attack; `low` and `high` ``(n,)``: the ends of the scores that can be reached,
     ``low <= clean <= high``. A pair of equal clean scores has no order and does not count. One image of a pair, or
-    both, may be attacked: the order stays where the lower image's high end does not pass the higher one's low end.
+    both, may be attacked: the order stays if the high end of the lower image does not pass the low end of the other.
     """
     kept = np.isfinite(clean) & np.isfinite(low) & np.isfinite(high)
     found = np.full(len(clean), np.nan)
@@ -249,7 +250,7 @@ def _without_order(scores: Blocks) -> dict[str, str]:
 
 
 def _set_of(study: Study, blocks: Blocks, condition: int) -> str:
-    """Return the data set of a condition, whichever subset of it was drawn; as it is called where nothing is left."""
+    """Return the data set of a condition without its subset; its own name if nothing is left of it."""
     units = blocks.units[condition]
     return study.sources[units[0]][1] if len(units) else blocks.conditions[condition]["dataset"]
 
@@ -259,7 +260,7 @@ def _worst(
 ) -> Blocks:
     """Return the worst of each image under some settings, as one condition.
 
-    `lines`: the conditions of the clean scores of the same data set and metric; `rows`: the entries' places there.
+    `lines`: the conditions of the clean scores of the same data set and metric; `rows`: the places of entries there.
     """
     units = naming.joined(scores.units[c] for c in settings)
     plain = np.fmax.reduce(stacked(clean, clean.values["score"], lines, units, naming)[:, rows])

@@ -3,10 +3,10 @@
 Jin, Chen, Hsu, Yu & Chen, "CAFE: Catastrophic Data Leakage in Vertical Federated Learning" (NeurIPS 2021). The server
 draws the rows of every batch, so it knows which image took part in which shared gradient. Step I: the gradients of a
 linear layer's bias, over batches, give the gradient of the loss with respect to that layer's output for every image.
-Step II: with them, the gradients of its weights give every image's input to the layer. Both are linear, so least
-squares solves them where the paper descends; the ranks are full once there are as many batches as images. Step III:
-images are optimised until they give the shared gradients and the inputs found, with total variation. If the linear
-layer is the first layer, step II gives the images themselves.
+Step II: with them, the gradients of its weights give every image's input to the layer. Both systems are linear, so they
+are solved by least squares, where the paper uses gradient descent; they have full rank once there are as many batches
+as images. Step III: images are optimised until they give the shared gradients and the inputs found, with total
+variation as a prior. If the linear layer is the first layer, step II gives the images themselves.
 """
 
 import torch
@@ -35,7 +35,7 @@ class Cafe(ReconstructionAttack):
     inputs: float = Field(default=1.0, ge=0, description="Weight of the distance of the linear layer's inputs.")
 
     def batches(self, images: int) -> list[list[int]]:
-        """Return batches of one size in which every image stands several times, as the server draws them."""
+        """Return the images of each batch that the server draws: batches of one size, and each image in several."""
         size = min(self.batch, max(1, images // 2))
         rounds, steps = max(2, round(ROUNDS * size)), -(-images // size)
         order = torch.rand(rounds, images, generator=generator(0)).argsort(dim=1)
@@ -76,7 +76,7 @@ class Cafe(ReconstructionAttack):
         scale = known.square().mean().clamp(min=1e-12)
         size = {name: values.square().sum().clamp(min=1e-20) * len(shared) for name, values in shared.items()}
         kept = survivors(shared)
-        if kept is None:  # the orthogonal factor leaves squared distances as they are, up to a constant
+        if kept is None:  # the orthogonal factor changes squared distances by a constant only
             turned, mean = torch.linalg.qr(mean)
             shared = averaged(shared, turned.T)
         for done in range(self.steps):
@@ -102,7 +102,7 @@ def _inputs(weight: torch.Tensor, slopes: torch.Tensor, mean: torch.Tensor) -> t
 
 
 def _labels(gradients: Gradients, mean: torch.Tensor) -> torch.Tensor:
-    """Return each image's class from the last bias gradient, solved for as in step I."""
+    """Return each image's class from its gradient of the last bias, which least squares finds as in step I."""
     return torch.linalg.lstsq(mean, list(gradients.values())[-1]).solution.argmin(dim=1)
 
 

@@ -1,4 +1,4 @@
-"""DLG: find image and soft label whose gradient is the shared one, by L-BFGS.
+"""DLG: L-BFGS finds an image and a soft label whose gradient is the shared one.
 
 Zhu, Liu & Han, "Deep Leakage from Gradients" (NeurIPS 2019), algorithm 1. All images are optimised at once; each
 has its own L-BFGS memory and step, so that it does not depend on the others of the batch.
@@ -11,7 +11,7 @@ from imharness_reconstruction.matching import GradientMatching
 
 
 class Dlg(GradientMatching):
-    """Deep leakage from gradients: L-BFGS on image and label, squared gradient distance."""
+    """Deep leakage from gradients: L-BFGS on image and label minimises the squared distance of gradients."""
 
     info = Info(id="harness/dlg", version="3", paper="zhu2019")
 

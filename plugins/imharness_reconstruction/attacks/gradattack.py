@@ -2,7 +2,7 @@
 
 Huang, Gupta, Song, Li & Arora, "Evaluating Gradient Inversion Attacks and Defenses in Federated Learning" (NeurIPS
 2021), section 3: an attacker who does not know the batch norm statistics of the private images takes those of the
-shared model. The weights of the priors are those of the library's realistic CIFAR-10 example.
+shared model. The weights of the priors are those of the realistic CIFAR-10 example in the authors' library.
 """
 
 import torch
@@ -20,13 +20,13 @@ class GradAttack(GradientInversion):
     batch_norm: float = Field(default=1e-3, ge=0, description="Weight of the batch norm statistics.")
 
     def prior(self, model: torch.nn.Module, images: Images) -> torch.Tensor:
-        """Return the weighted total variation and distance of statistics, ``(N,)``."""
+        """Return the weighted sum of the total variation and the distance of statistics, ``(N,)``."""
         distance = super().prior(model, images)
         return distance + self.batch_norm * statistics_distance(model, images) if self.batch_norm else distance
 
 
 def statistics_distance(model: torch.nn.Module, images: Images) -> torch.Tensor:
-    """Return the sum over batch norm layers of the distances of each image's mean and variance to the running ones.
+    """Return how far each image's mean and variance are from the running ones, summed over the batch norm layers.
 
     ``(N,)``; 0 for a network without batch norm.
     """

@@ -12,7 +12,7 @@ from imharness_reconstruction.per_image import labels_from_gradients
 
 
 class Idlg(GradientMatching):
-    """Improved deep leakage from gradients: L-BFGS on the image, the label from the sign of the gradient."""
+    """Improved deep leakage from gradients: L-BFGS on the image; the sign of the gradient gives the label."""
 
     info = Info(id="harness/idlg", version="3", paper="zhao2020")
 

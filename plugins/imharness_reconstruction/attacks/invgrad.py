@@ -1,6 +1,6 @@
-"""Inverting gradients: match the direction of the gradient, with a total-variation prior.
+"""Inverting gradients: match the direction of the gradient, with the total variation as a prior.
 
-Geiping, Bauermeister, Dröge & Moeller (NeurIPS 2020), equation 4; the method is `imharness_reconstruction.inversion`.
+Geiping, Bauermeister, Dröge & Moeller (NeurIPS 2020), equation 4. `imharness_reconstruction.inversion` has the method.
 """
 
 from imharness.gradients import Info, ReconstructionAttack, hookimpl
@@ -8,7 +8,7 @@ from imharness_reconstruction.inversion import GradientInversion
 
 
 class InvGrad(GradientInversion):
-    """Inverting gradients: cosine distance of gradients and total variation, signed Adam."""
+    """Inverting gradients: signed Adam minimises the cosine distance of gradients and the total variation."""
 
     info = Info(id="harness/invgrad", version="6", paper="geiping2020")
 

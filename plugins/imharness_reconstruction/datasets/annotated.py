@@ -1,9 +1,9 @@
-"""Reconstructions that were judged, in the published folder layout of SemSim: ``annotated:FOLDER``.
+"""Reconstructions that people judged, in the published folder layout of SemSim: ``annotated:FOLDER``.
 
 A folder NAME/ holds an original, ``*_ori.png``, and the reconstructions that were recognised; the folder -NAME/ holds
 those that were not (github SonyResearch/SemSim, folder human_anno_id/train_with_ori). A file index.csv with the columns
-file, dataset, attack, model, defense is optional; studies that leave something out need it. Its column source says what
-the original was taken from, where originals share a photograph.
+file, dataset, attack, model, defense is optional; studies that leave something out need it. If several originals were
+taken from one photograph, its column source names the photograph of each.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ FACTS = ("dataset", "attack", "model", "defense")
 
 @dataclass(frozen=True)
 class Judged:
-    """One image of the folder: its file, its original's folder, and 1 recognised, 0 not, -1 the original itself."""
+    """One image: its file, the folder of its original, and 1 (recognised), 0 (not recognised) or -1 (the original)."""
 
     file: Path
     reference: str
@@ -42,14 +42,14 @@ class Annotated(ImageDataset):
     info = Info(id="harness/annotated", version="2", paper="sun2023")
     address = "path"
     path: str = Field(default="", description="The folder that holds NAME/ and -NAME/.")
-    size: int = Field(default=32, ge=8, le=512, description="Side that all images are brought to, px.")
+    size: int = Field(default=32, ge=8, le=512, description="Side to which all images are resized, px.")
 
     def require(self) -> None:
         """Raise `Unavailable` unless the folder is there."""
         if not self.path:
             raise Unavailable("no folder of annotations is named", "--dataset annotated:FOLDER")
         if not Path(self.path).is_dir():
-            raise Unavailable(f"{self.path} is no folder", "--dataset annotated:FOLDER")
+            raise Unavailable(f"{self.path} is not a folder", "--dataset annotated:FOLDER")
 
     def content(self) -> str:
         """Return a digest of file names and sizes."""
@@ -60,13 +60,13 @@ class Annotated(ImageDataset):
         return hashlib.sha256(repr(state).encode()).hexdigest()
 
     def build(self, device: torch.device) -> ImageSet:
-        """Return originals and reconstructions; columns ``reference``, ``recognised``, those of the index."""
+        """Return originals and reconstructions; columns: ``reference``, ``recognised``, and those of the index."""
         self.require()
         root = Path(self.path)
         judged = sorted(_judged(root), key=lambda j: (j.reference, -j.recognised, j.file.name))
         if not judged:
             raise ContractError(
-                f"{root} holds no annotated images; expected folders NAME with NAME/*_ori.png, and -NAME"
+                f"{root} contains no annotated images; expected folders NAME with NAME/*_ori.png, and -NAME"
             )
         names = tuple(str(j.file.relative_to(root)) for j in judged)
         columns = {
@@ -95,7 +95,9 @@ def _judged(root: Path) -> list[Judged]:
     lost = sorted({j.reference for j in found} - have)
     if lost:
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-        raise ContractError(f"{root / lost[0]}{more}: no original there; expected a file that ends in {ORIGINAL}.png")
+        raise ContractError(
+            f"{root / lost[0]}{more}: there is no original; expected a file whose name ends in {ORIGINAL}.png"
+        )
     return found
 
 
@@ -104,7 +106,7 @@ def _index(root: Path, names: Sequence[str], references: Sequence[str]) -> dict[
         return {}
     table = read_csv(root / INDEX)
     if "file" not in table.columns:
-        raise ContractError(f"{root / INDEX} has no column file")
+        raise ContractError(f"{root / INDEX} has no column 'file'")
     lines = {line["file"]: line for _, line in table.rows()}
     found = [lines.get(name, {}) for name in names]
     sources = [line.get("source") or reference for line, reference in zip(found, references, strict=True)]

@@ -1,8 +1,8 @@
 """Images in one folder per class: ``class-folder:PATH``.
 
-Takes PATH/train/CLASS/* with PATH/test/CLASS/* or PATH/val/CLASS/*, as CIFAR-10 as images, Imagenette and CelebA by
-identity come. Also takes PATH/CLASS/* without parts, as Caltech-101, Stanford Dogs and the ORL faces come; then the
-first images of each class, in the order of their names, are held out.
+The folder may have two parts, PATH/train/CLASS/* and PATH/test/CLASS/* (or PATH/val/CLASS/*), as in CIFAR-10 as images,
+Imagenette, and CelebA by identity. It may also have no parts, PATH/CLASS/*, as in Caltech-101, Stanford Dogs and the
+ORL faces; then the first images of each class, in the order of their names, are held out.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ PARTS = {"train": ("train",), "test": ("test", "val")}
 
 
 class ClassFolder(ImageDataset):
-    """Images whose folder names their class, brought to one size."""
+    """Images in folders that are named after their classes, resized to one size."""
 
     info = Info(id="harness/class-folder", version="1")
     address = "path"
@@ -40,11 +40,11 @@ class ClassFolder(ImageDataset):
     def require(self) -> None:
         """Raise `Unavailable` unless the folder is there."""
         if not self.root.is_dir():
-            raise Unavailable(f"{self.root} is no folder", "--dataset class-folder:PATH")
+            raise Unavailable(f"{self.root} is not a folder", "--dataset class-folder:PATH")
 
     @property
     def root(self) -> Path:
-        """The folder of the classes; raises `Unavailable` where none is named."""
+        """The folder of the classes; raises `Unavailable` if none is named."""
         if not self.path:
             raise Unavailable("no folder of classes is named", "--dataset class-folder:PATH")
         return place(self.path)
@@ -64,7 +64,7 @@ class ClassFolder(ImageDataset):
         classes = self.classes()
         if not any(classes.values()):
             raise ContractError(
-                f"{self.root} holds no images in folders; expected CLASS/*, or train/CLASS/* and test/CLASS/*"
+                f"{self.root} contains no images in folders; expected CLASS/*, or train/CLASS/* and test/CLASS/*"
             )
         turns = sorted(
             (place, label, file) for label, files in enumerate(classes.values()) for place, file in enumerate(files)

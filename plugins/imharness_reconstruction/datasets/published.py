@@ -1,6 +1,7 @@
 """The five data sets of SemSim (Sun et al., NeurIPS 2023, section 5), from the assets in their published layouts.
 
-The paper names no size of the images; all are brought to 32 px, the size of CIFAR-100, unless `size` says otherwise.
+The paper does not state the size of the images. All are resized to 32 px, the size of CIFAR-100, unless `size` says
+otherwise.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from imharness_reconstruction.datasets.class_folder import ClassFolder
 from imharness_vision.cifar100 import CIFAR100, binary
 
 IDENTITIES = "identity_CelebA.txt"
-IMAGES = "Private images that are used, one of each class in turn; 0: all. It cuts no training part."
+IMAGES = "Private images that are used, one of each class in turn; 0: all. The training part is always whole."
 
 
 class _Published(ClassFolder):
@@ -26,9 +27,9 @@ class _Published(ClassFolder):
 
     source: ClassVar[DataSource]
     folder: ClassVar[str] = ""
-    """Below the asset's folder, the one that holds the classes or the parts."""
+    """The folder, below that of the asset, that contains the classes or the parts."""
     parts: ClassVar[tuple[int, int]]
-    """How many classes it has, and how many images the part for tests, where one is published."""
+    """The number of classes, and the number of images in the published test part; 0 if none was published."""
     images: int = Field(default=0, ge=0, description=IMAGES)
 
     def data_sources(self) -> tuple[DataSource, ...]:
@@ -41,7 +42,7 @@ class _Published(ClassFolder):
         return Path(self.path) if self.path else data_folder(self.source.name, self.source.page) / self.folder
 
     def published_units(self) -> int:
-        """Return how many private images the published set gives."""
+        """Return how many private images the published set has."""
         classes, held_out = self.parts
         return 0 if self.path else self._cut(held_out if held_out and not self.per_class else self._each * classes)
 
@@ -51,7 +52,7 @@ class _Published(ClassFolder):
         return self.per_class if self.parts[1] else min(self.per_class or self.held_out, self.held_out)
 
     def _cut(self, units: int) -> int:
-        """Return how many of so many private images are used; 0 of the part to train on, whose size is not said."""
+        """Return how many of `units` private images are used; 0 for the training part, whose size is not stated."""
         return 0 if self.split == "train" else min(self.images or units, units)
 
     def build(self, device: torch.device) -> ImageSet:
@@ -62,7 +63,7 @@ class _Published(ClassFolder):
     def require(self) -> None:
         """Raise `Unavailable` unless the folder is there."""
         if not self.root.is_dir():
-            raise Unavailable(f"{self.root} is no folder", self.source.by_hand())
+            raise Unavailable(f"{self.root} is not a folder", self.source.by_hand())
 
 
 class Imagenette(_Published):
@@ -85,7 +86,7 @@ class Imagenette(_Published):
 
 
 class Caltech101(_Published):
-    """9,144 photographs of 101 kinds of object and of backgrounds, in one folder for each."""
+    """9,144 photographs of 101 kinds of objects and of backgrounds, with a folder for each kind."""
 
     info = Info(id="harness/caltech101", version="1", paper="sun2023")
     parts = (102, 0)
@@ -106,7 +107,7 @@ class Caltech101(_Published):
 
 
 class StanfordDogs(_Published):
-    """20,580 photographs of 120 breeds of dogs, in one folder for each."""
+    """20,580 photographs of dogs of 120 breeds, with a folder for each breed."""
 
     info = Info(id="harness/stanford-dogs", version="1", paper="sun2023")
     parts = (120, 0)
@@ -137,7 +138,9 @@ class CelebA(_Published):
         f"Img/img_align_celeba.zip (about 1.4 GB) and Anno/{IDENTITIES}",
         members=("img_align_celeba/", IDENTITIES),
     )
-    people: int = Field(default=100, ge=2, le=10_177, description="The first so many people by number.")
+    people: int = Field(
+        default=100, ge=2, le=10_177, description="How many people are used, in the order of their numbers."
+    )
 
     def published_units(self) -> int:
         """Return how many private images these people have."""
@@ -149,7 +152,7 @@ class CelebA(_Published):
         for count, line in enumerate(read_text(file, 64 * MIB).splitlines(), 1):
             name, _, person = line.strip().partition(" ")
             if not name.endswith(".jpg") or "/" in name or not person.isdigit():
-                raise ContractError(f"{file}, line {count}: {line!r:.60} is no image and the number of a person")
+                raise ContractError(f"{file}, line {count}: {line!r:.60} is not an image and the number of a person")
             found.setdefault(int(person), []).append(self.root / name)
         first = sorted(found)[: self.people]
         return {str(person): self.used(sorted(found[person]), parted=False) for person in first}

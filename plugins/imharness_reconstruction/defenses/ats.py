@@ -12,12 +12,13 @@ from imharness_reconstruction.transformations import parse_policy, transformed
 
 
 class Ats(ImageProtection):
-    """Transforms each image by a policy that was searched so that gradients reveal little."""
+    """Transforms each image by a policy; a search chose it so that gradients reveal little."""
 
     info = Info(id="harness/ats", version="2", paper="gao2021")
     policy: str = Field(default="3-1-7+43-18-18", max_length=100, description="Transformations, by number.")
     published: bool = Field(
-        default=True, description="As the published code: no probabilities, smaller changes; else as the paper."
+        default=True,
+        description="Transform as the published code does (no probabilities, smaller changes), not as the paper says.",
     )
 
     @field_validator("policy")

@@ -10,7 +10,7 @@ class Augmentation(ImageProtection):
     """Cuts a random part out of each image, enlarges it to the full size and mirrors half of the images."""
 
     info = Info(id="harness/augmentation", version="1")
-    smallest: float = Field(default=0.08, gt=0, le=1, description="Least share of the area that is kept.")
+    smallest: float = Field(default=0.08, gt=0, le=1, description="Smallest share of the area that is kept.")
 
     def build(self, device: torch.device) -> ProtectImages:
         """Return the protection: area uniform in [smallest, 1], ratio of sides log-uniform in [3/4, 4/3]."""

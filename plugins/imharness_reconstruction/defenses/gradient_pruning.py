@@ -10,7 +10,9 @@ class GradientPruning(GradientDefense):
     """Sets the smallest coordinates of each tensor of the gradient to zero."""
 
     info = Info(id="harness/gradient-pruning", version="1")
-    share: float = Field(default=0.7, gt=0, lt=1, description="Share of coordinates set to zero, per tensor.")
+    share: float = Field(
+        default=0.7, gt=0, lt=1, description="Share of the coordinates of each tensor that are set to zero."
+    )
 
     def build(self, device: torch.device) -> ProtectGradients:
         def protect(gradients: Gradients, rng: ImageRng) -> Gradients:

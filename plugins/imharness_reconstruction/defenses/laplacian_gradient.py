@@ -20,7 +20,7 @@ class LaplacianGradient(GradientDefense):
 
 
 def laplacian(rng: ImageRng, shape: torch.Size) -> torch.Tensor:
-    """Return Laplacian numbers of mean 0 and variance 1, ``(N, *shape)``, by the inverse of the distribution."""
+    """Return Laplace-distributed numbers of mean 0 and variance 1, ``(N, *shape)``, by inverting the distribution."""
     half = rng.uniform(*shape) - 0.5
     return -half.sign() * torch.log1p(-2 * half.abs().clamp(max=0.5 - 1e-7)) / 2**0.5
 

@@ -30,7 +30,7 @@ def mixture(
 
 
 class MixUp(ImageProtection):
-    """Replaces each image by a weighted sum of it and other images of the participant; labels likewise."""
+    """Replaces each image by a weighted sum of it and other images of the participant, and mixes labels likewise."""
 
     info = Info(id="harness/mixup", version="1", paper="zhang2018")
     count: int = Field(default=4, ge=2, le=16, description="Images in each mixture.")

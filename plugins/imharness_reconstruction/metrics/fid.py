@@ -36,7 +36,7 @@ class Fid(DistributionMetric):
         pattern=r"^[a-z0-9_]+$",
         description="Network of the features: inception, squeezenet, or any classifier of torchvision with `weights`.",
     )
-    weights: str = Field(default="", description="File of the weights, of a torchvision classifier only.")
+    weights: str = Field(default="", description="File of the weights; only for a classifier of torchvision.")
 
     def assets(self) -> tuple[Asset, ...]:
         known = {"inception": INCEPTION, "squeezenet": SQUEEZENET}
@@ -47,7 +47,7 @@ class Fid(DistributionMetric):
         super().require()
         if not self.assets() and not Path(self.weights).is_file():
             raise Unavailable(
-                f"{self.weights or 'no file'} holds no weights of {self.backbone}",
+                f"there is no file {self.weights}" if self.weights else f"no weights of {self.backbone} are named",
                 f"name them: 'fid[backbone={self.backbone},weights=FILE]'",
             )
 
@@ -57,7 +57,7 @@ class Fid(DistributionMetric):
         return hashlib.sha256(file.read_bytes()).hexdigest() if self.weights and file.is_file() else ""
 
     def build(self, device: torch.device) -> DistributionScore:
-        """Return the metric; needs at least two images on both sides."""
+        """Return the metric, which needs at least two images on each side."""
         known = {"inception": inception, "squeezenet": squeezenet}
         features = known[self.backbone](device) if self.backbone in known else self._classifier(device)
 
@@ -99,7 +99,7 @@ def inception(device: torch.device) -> torch.nn.Module:
 
 
 class _Inception(torch.nn.Module):
-    """Everything before the classifier, images resized to 299 px as published."""
+    """All layers before the classifier, for images that are resized to 299 px, as published."""
 
     LAST = ("AuxLogits", "avgpool", "dropout", "fc")
 

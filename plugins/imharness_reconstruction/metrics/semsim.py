@@ -1,9 +1,9 @@
 """SemSim as a metric: the distance of features of a network trained on what people recognised.
 
-The embedded weights were trained on other photographs than those of the embedded run, with a classifier's answers in
-place of people's: `harness run --track reconstruction --dataset 'thumbnails[per_photograph=6,shows=textures]' --attack
-invgrad`, `harness reconstruction export --out judged`, `harness train semsim --annotations judged --backbone lenet
---epochs 30`.
+The embedded weights were trained on photographs that the embedded run does not use, with a classifier's answers in
+place of people's. The commands were `harness run --track reconstruction --dataset
+'thumbnails[per_photograph=6,shows=textures]' --attack invgrad`, `harness reconstruction export --out judged` and
+`harness train semsim --annotations judged --backbone lenet --epochs 30`.
 """
 
 import hashlib

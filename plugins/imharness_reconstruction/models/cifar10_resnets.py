@@ -21,7 +21,7 @@ class Cifar10ResNet(Model):
         return (WEIGHTS[f"resnet{self.depth}"],)
 
     def build(self, device: torch.device) -> NetworkFactory:
-        """Return a factory of the one network there is: 32x32 px, ten classes."""
+        """Return a factory of the published network, which takes 32x32 px and has ten classes."""
 
         def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> torch.nn.Module:
             if tuple(shape) != (3, 32, 32) or classes != 10:

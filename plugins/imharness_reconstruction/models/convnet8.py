@@ -13,11 +13,11 @@ class ConvNet8(Model):
 
     info = Info(id="harness/convnet8", version="1")
     width: int = Field(
-        default=64, ge=1, le=512, description="Channels of the first convolution; four times at the end."
+        default=64, ge=1, le=512, description="Channels of the first convolution; the last one has four times as many."
     )
 
     def build(self, device: torch.device) -> NetworkFactory:
-        """Return a factory of networks for sides of at least 8 px."""
+        """Return a factory of networks for images whose sides have at least 8 px."""
 
         def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
             w = self.width

@@ -1,4 +1,4 @@
-"""ResNet-50 and ResNet-152 of torchvision, with a stem for small images below 64 px (He et al., CVPR 2016)."""
+"""ResNet-50 and ResNet-152 of torchvision, with another stem for images below 64 px (He et al., CVPR 2016)."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from imharness.data import seeded_init
 from imharness.gradients import Info, Model, NetworkFactory, hookimpl
 
 SMALL = 64
-"""Sides below which the stem neither strides nor pools."""
+"""Images with smaller sides, px, meet a stem that neither strides nor pools."""
 
 
 class DeepResNet(Model):

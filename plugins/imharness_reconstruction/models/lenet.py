@@ -1,4 +1,4 @@
-"""Small untrained convolutional classifiers: the first round of federated learning, which is the worst case."""
+"""A small convolutional classifier. Untrained, it stands for the first round of federated learning, the worst case."""
 
 from typing import Literal
 
@@ -22,7 +22,7 @@ class LeNet(Model):
     activation: Literal["sigmoid", "relu"] = Field(default="sigmoid", description="Activation after each convolution.")
 
     def build(self, device: torch.device) -> NetworkFactory:
-        """Return a factory; weights uniform in [-0.5, 0.5] for sigmoid, as published, torch's default for ReLU."""
+        """Return a factory. Weights are uniform in [-0.5, 0.5] for sigmoid (as published), and torch's for ReLU."""
 
         def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> torch.nn.Module:
             strides, layers, width = (2, 2, 1, 1), [], shape[0]

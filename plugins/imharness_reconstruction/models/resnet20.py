@@ -13,7 +13,7 @@ class ResNet20(Model):
 
     info = Info(id="harness/resnet20", version="1")
     width: int = Field(
-        default=16, ge=2, le=256, description="Channels of the first stage; the others have 2 and 4 times."
+        default=16, ge=2, le=256, description="Channels of the first stage; the others have 2 and 4 times as many."
     )
 
     def build(self, device: torch.device) -> NetworkFactory:

@@ -31,15 +31,14 @@ class SavedClassifier(Model):
 
     info = Info(id="harness/saved-classifier", version="1")
     trained = True
-    architecture: Architecture = Field(default="resnet20", description="What was trained.")
+    architecture: Architecture = Field(default="resnet20", description="The architecture that was trained.")
     weights: str = Field(default="", description="File that `harness train classifier` wrote.")
 
     def require(self) -> None:
         """Raise `Unavailable` unless the weights are here."""
         if not self.weights or not Path(self.weights).is_file():
-            raise Unavailable(
-                f"{self.weights or 'no file'} holds no weights", "harness train classifier --dataset NAME"
-            )
+            reason = f"there is no file {self.weights}" if self.weights else "no file of weights is named"
+            raise Unavailable(reason, "harness train classifier --dataset NAME")
 
     def content(self) -> str:
         """Return a digest of the weights."""
@@ -47,7 +46,7 @@ class SavedClassifier(Model):
         return hashlib.sha256(file.read_bytes()).hexdigest() if self.weights and file.is_file() else ""
 
     def build(self, device: torch.device) -> NetworkFactory:
-        """Return a factory of the one network there is."""
+        """Return a factory of the one network that the file has."""
         self.require()
         weights = read_tensors(Path(self.weights))
 
@@ -57,7 +56,7 @@ class SavedClassifier(Model):
                 found.load_state_dict(weights)
             except RuntimeError as error:
                 raise UsageError(
-                    f"{self.weights} is not of {self.architecture} for {tuple(shape)} and {classes} classes: "
+                    f"{self.weights} does not fit {self.architecture} for {tuple(shape)} and {classes} classes: "
                     f"{str(error).splitlines()[-1].strip()}"
                 ) from error
             return found.eval().requires_grad_(False)

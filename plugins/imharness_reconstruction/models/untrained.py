@@ -11,7 +11,7 @@ class Untrained(Model):
     """An architecture that is attacked as initialised, beside the same one that the run trains."""
 
     info = Info(id="harness/untrained", version="1", control="an untrained network")
-    architecture: Architecture = Field(default="lenet", description="What is initialised.")
+    architecture: Architecture = Field(default="lenet", description="The architecture that is initialised.")
 
     def build(self, device: torch.device) -> NetworkFactory:
         return ARCHITECTURES[self.architecture].build(device)

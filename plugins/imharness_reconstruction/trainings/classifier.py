@@ -1,4 +1,4 @@
-"""Train a target classifier, under a defense or not: ``harness train classifier --dataset class-folder:PATH``."""
+"""Train a target classifier, with or without a defense: ``harness train classifier --dataset class-folder:PATH``."""
 
 from collections.abc import Mapping
 
@@ -15,15 +15,17 @@ from imharness_reconstruction.models.saved_classifier import ARCHITECTURES, Arch
 
 
 class ClassifierWeightTraining(WeightTraining):
-    """A target classifier by stochastic gradient descent (SemSim, appendix C); an interrupted training goes on."""
+    """A target classifier, trained by stochastic gradient descent (SemSim, appendix C); it continues if interrupted."""
 
     info = Info(id="harness/classifier", version="2")
     dataset: str = Field(default="harness/thumbnails", description="Data set with train and test parts.")
-    architecture: Architecture = Field(default="resnet20", description="What is trained.")
-    defense: str = Field(default="harness/plain-gradient", description="Defense that the training is under.")
+    architecture: Architecture = Field(default="resnet20", description="The architecture that is trained.")
+    defense: str = Field(default="harness/plain-gradient", description="Defense under which it is trained.")
     epochs: int = Field(default=60, ge=1, le=10_000, description="Passes over the training images.")
     batch_size: int = Field(default=128, ge=1, le=8192, description="Images per step.")
-    learning_rate: float = Field(default=0.1, gt=0, le=10, description="First rate; it falls to 0 along a cosine.")
+    learning_rate: float = Field(
+        default=0.1, gt=0, le=10, description="First learning rate; it falls to 0 along a cosine."
+    )
 
     def datasets(self) -> Mapping[str, str]:
         """Return both parts of the data set."""

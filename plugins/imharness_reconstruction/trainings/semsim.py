@@ -14,11 +14,11 @@ from imharness_reconstruction.semsim import Annotations, Backbone, Loss, SemSimN
 
 
 class SemSimWeightTraining(WeightTraining):
-    """SemSim on a folder of annotated reconstructions."""
+    """SemSim, trained on a folder of annotated reconstructions."""
 
     info = Info(id="harness/semsim", version="1")
     annotations: str = Field(default="", description="Folder in the published layout, or as `export` writes it.")
-    size: int = Field(default=32, ge=8, le=512, description="Side that all images are brought to, px.")
+    size: int = Field(default=32, ge=8, le=512, description="Side to which all images are resized, px.")
     backbone: Backbone = Field(default="resnet50", description="Network of the features.")
     loss: Loss = Field(default="triplet", description="What is minimised.")
     margin: float = Field(default=1.0, gt=0, le=100, description="Margin of the loss.")
@@ -51,13 +51,15 @@ class SemSimWeightTraining(WeightTraining):
 
 
 def read_annotations(images: ImageSet) -> Annotations:
-    """Return an annotated data set as tensors; raises `UsageError` when everything or nothing was recognised."""
+    """Return an annotated data set as tensors; raises `UsageError` if everything or nothing was recognised."""
     verdict, reference = np.asarray(images.columns["recognised"]), np.asarray(images.columns["reference"])
     originals, rebuilt = np.flatnonzero(verdict < 0), np.flatnonzero(verdict >= 0)
     names, place = np.unique(reference[originals], return_index=True)
     recognised = verdict[rebuilt] == 1
     if not len(rebuilt) or recognised.all() or not recognised.any():
-        raise UsageError(f"{int(recognised.sum())} of {len(rebuilt)} reconstructions are recognised: need both kinds.")
+        raise UsageError(
+            f"{int(recognised.sum())} of {len(rebuilt)} reconstructions are recognised: the training needs both kinds."
+        )
     return Annotations(
         images.load(originals[place].tolist()),
         images.load(rebuilt.tolist()),

@@ -286,5 +286,5 @@ def test_weights_that_are_no_tensors_are_refused(tmp_path, monkeypatch) -> None:
     path.parent.mkdir(parents=True)
     torch.save({"other": torch.zeros(1)}, path)
     monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
-    with pytest.raises(Unavailable, match="holds no weights"):
+    with pytest.raises(Unavailable, match="contains no weights"):
         state_dict(fcn.WEIGHTS, "model")

@@ -48,7 +48,7 @@ def test_correlations_are_scipys(study) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "reason"), [({}, "one score for all images"), ({"mos": [np.nan] * 6}, "nobody judged these images")]
+    ("more", "reason"), [({}, "all images have the same score"), ({"mos": [np.nan] * 6}, "nobody judged these images")]
 )
 def test_a_constant_score_and_images_that_nobody_judged_have_no_correlation(study, more: dict, reason: str) -> None:
     found = study(rows([1.0] * 6, [0.0] * 6, **more)).attacked

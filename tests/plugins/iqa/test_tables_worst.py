@@ -188,7 +188,7 @@ def test_what_a_defense_leaves_of_clean_images_is_shown(finished: Finished) -> N
     assert found["x/one"]["ssim"].value == 0.75
     assert (found["x/one"]["psnr_undone"].value, found["x/one"]["ssim_undone"].value) == pytest.approx((40, 0.95))
     assert found["x/one"]["ms"].value == 2.5
-    assert found[NONE]["psnr"].missing == found["x/hard"]["ssim"].missing == "leaves images as they are"
+    assert found[NONE]["psnr"].missing == found["x/hard"]["ssim"].missing == "does not change images"
 
 
 def test_a_training_defense_is_ranked_with_the_purifications_on_what_it_has(finished: Finished) -> None:

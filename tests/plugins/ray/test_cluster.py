@@ -257,7 +257,7 @@ def test_nodes_that_differ_are_named_with_what_differs_and_take_no_part(
     assert said.count("is left out: ") == 3
     assert "is left out: acme-median-smoothing is 0.2.0 there and 0.1.0 here" in said
     assert "is left out: acme-median-smoothing is missing there" in said
-    assert f"is left out: the store {store} is another one there: what this run wrote is not in it" in said
+    assert f"is left out: the store {store} is a different one there: what this run wrote is not in it" in said
     assert {(result.key, result.status) for result in finished} == {(key, "done") for key in tasks}
     assert len(workers(log)) == 1
     assert sorted(Store(store).all_keys()) == sorted(tasks)

@@ -118,7 +118,7 @@ def test_a_policy_of_the_paper_acts_as_often_as_it_says() -> None:
 
 @pytest.mark.parametrize("bad", ["", "3-x", "3-50", "3--1"])
 def test_a_wrong_policy_is_refused(bad: str) -> None:
-    with pytest.raises(ValueError, match="no policy"):
+    with pytest.raises(ValueError, match="is not a policy"):
         parse_policy(bad)
 
 
@@ -203,7 +203,7 @@ def test_a_trained_classifier_is_saved_and_found_again(tmp_path: Path) -> None:
     model = installed().one("model", f"saved-classifier[architecture=lenet,weights={weights}]")
     network = model.build(CPU)((3, 16, 16), 9, generator(0))
     assert network(torch.zeros(2, 3, 16, 16)).shape == (2, 9)
-    with pytest.raises(HarnessError, match="is not of lenet"):
+    with pytest.raises(HarnessError, match="does not fit lenet"):
         model.build(CPU)((3, 16, 16), 5, generator(0))
 
 

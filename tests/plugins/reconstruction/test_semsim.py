@@ -52,7 +52,7 @@ def test_the_published_layout_is_read(tmp_path: Path) -> None:
 def test_a_folder_without_an_original_is_named(tmp_path: Path) -> None:
     annotated(tmp_path)
     (tmp_path / "image-3" / "image-3_ori.png").unlink()
-    with pytest.raises(HarnessError, match="image-3: no original there"):
+    with pytest.raises(HarnessError, match="image-3: there is no original"):
         installed().one("dataset", f"harness/annotated[path={tmp_path},size=16]").build(CPU)
 
 
@@ -62,7 +62,7 @@ def test_only_one_kind_of_verdict_teaches_nothing(tmp_path: Path) -> None:
         for file in folder.iterdir():
             file.unlink()
     images = installed().one("dataset", f"harness/annotated[path={tmp_path},size=16]").build(CPU)
-    with pytest.raises(UsageError, match="need both kinds"):
+    with pytest.raises(UsageError, match="needs both kinds"):
         read_annotations(images)
 
 

@@ -103,5 +103,5 @@ def test_a_ladder_of_a_folder(tmp_path: Path) -> None:
     data = installed().one("dataset", f"folder-ladder[folder={tmp_path},size=32,severities=[5]]").build(CPU)
     assert len(data) == 2 * 5
     assert data.names[0] == "photo0-0"
-    with pytest.raises(Unavailable, match="holds no images"):
+    with pytest.raises(Unavailable, match="contains no images"):
         installed().one("dataset", f"folder-ladder[folder={tmp_path / 'nothing'}]").require()

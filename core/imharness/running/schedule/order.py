@@ -1,4 +1,4 @@
-"""Which task starts first: those of the first tables, then samples of all, then those that most of the work awaits."""
+"""Which task starts first: those of the first tables, then samples of all, then those that most work waits for."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from imharness.running.schedule.estimates import Times, chains, components_of, p
 
 Part = tuple[object, ...]
 UNKNOWN_S = 1.0
-"""What a task is taken to last while no task has finished."""
+"""How long a task is assumed to take while no task has finished."""
 
 
 def expected(tasks: Mapping[str, Task], times: Times) -> dict[str, float]:
-    """Return the seconds that each task is expected to take; the mean of the others where nothing is like it."""
+    """Return the seconds that each task is expected to take; if nothing like it is known, the mean of the others."""
     found = {key: times.seconds(place_of(task.spec)) for key, task in tasks.items()}
     known = [seconds for seconds in found.values() if seconds is not None]
     usual = sum(known) / len(known) if known else UNKNOWN_S
@@ -49,9 +49,9 @@ def _fits(task: Task, first: Mapping[str, Sequence[str]]) -> bool:
 
 
 def samples(tasks: Mapping[str, Task], times: Times, first: Collection[str]) -> tuple[set[str], set[str]]:
-    """Return a task of each step, and then of each component, of which nothing is known, with all that they depend on.
+    """Return a task of each unknown step, and then of each unknown component, with all that they depend on.
 
-    They tell how long the others will take. What the tasks `first` tell is not asked again.
+    They show how long the others will take. What the tasks `first` show needs no further sample.
     """
     seen = {part for key in first if key in tasks for part in _parts(tasks[key])}
     steps = _samples(tasks, times, seen, lambda task: [step_of(place_of(task.spec))])
@@ -61,7 +61,7 @@ def samples(tasks: Mapping[str, Task], times: Times, first: Collection[str]) -> 
 def _samples(
     tasks: Mapping[str, Task], times: Times, seen: set[Part], parts: Callable[[Task], Collection[Part]]
 ) -> set[str]:
-    """Return tasks that tell what is neither known nor seen, and take in what is seen by them."""
+    """Return tasks that show what is neither known nor seen, and add what they show to what is seen."""
     found = set[str]()
     for key, task in tasks.items():
         if all(part in seen or times.known(part) for part in parts(task)):
@@ -85,10 +85,9 @@ def priorities(
 ) -> dict[str, float]:
     """Return a number for each task; the smallest starts first, of equals the one that was planned first.
 
-    First come the sets `first`, the one with the least work before the others, and the sets `then` in their order.
-    Then comes what the longest chains wait for. Chains that differ by less than a factor of two stay in the planned
-    order, which keeps tasks of one model and one data set together: what a worker has built and read for one, it uses
-    for the next.
+    The sets `first` come first, the one with the least work before the others; then the sets `then` in their order;
+    then what the longest chains wait for. Chains that differ by less than a factor of two stay in the planned order,
+    which keeps tasks of one model and data set together: a worker uses what it built and read for the next task, too.
     """
     found = {key: -math.floor(math.log2(max(chain, 1e-3))) * 1.0 for key, chain in chains(tasks, seconds).items()}
     ordered = sorted(first, key=lambda keys: sum(seconds.get(key, 0.0) for key in keys))

@@ -1,4 +1,4 @@
-"""Long cells in shards, so that no worker is left with one when all others have nothing to do."""
+"""Cuts long cells into shards, so that no worker is left with one while all others have nothing to do."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from imharness.running.executor import Executor, TaskResult
 from imharness.running.shards import cell_of, forget_shards, key_of_join, keys_of_shards
 
 SHORTEST_S = 30.0
-"""What a shard is expected to take at least: each builds the components of its cell and loads its data set anew, s."""
+"""The shortest time that is worth a shard, s: each builds the components of its cell and loads its data set again."""
 FINEST = 16
-"""And at least this part of the time that the run has still to go: shorter ones would not end it sooner."""
+"""A shard also takes at least this part of the time that the run has left: shorter ones would not end it sooner."""
 MOST = 256
-"""So many shards at most has a cell."""
+"""A cell has at most this many shards."""
 
 
 def number_of_shards(seconds: float, left_s: float) -> int:
-    """Return into how many shards a cell is cut: a power of two, which changes seldom when estimates do; 1 for none.
+    """Return into how many shards a cell is cut: a power of two, which seldom changes when estimates do; 1: uncut.
 
-    `seconds`: how long it is expected to take one worker. `left_s`: how long the run takes all workers from now on.
+    `seconds`: how long one worker is expected to take. `left_s`: how long all workers need for the rest of the run.
     """
     size = max(SHORTEST_S, left_s / FINEST)
     return 1 if seconds < 2 * size else min(MOST, 2 ** math.floor(math.log2(seconds / size)))
@@ -32,7 +32,7 @@ def number_of_shards(seconds: float, left_s: float) -> int:
 
 @dataclass
 class _Cell:
-    """A cell whose shards are computed: how many there are, and the keys of those that have not ended."""
+    """A cell whose shards are being computed: how many there are, and the keys of those that have not ended."""
 
     spec: TaskSpec
     of: int
@@ -41,10 +41,10 @@ class _Cell:
 
 
 class Sharded:
-    """An `Executor` that has another one compute long cells in shards, and join them; its results are of whole cells.
+    """An `Executor` that has another one compute long cells in shards and join them; its results are of whole cells.
 
-    `split`: key -> into how many shards. A shard that fails, or whose worker ends twice, is left to the cell, which
-    fails of it as one without shards does. `fresh`: what an earlier run left of a cell's shards is not used.
+    `split`: key -> the number of shards. If a shard fails, or its worker ends twice, the cell is computed with what it
+    lacks, and fails as a cell without shards would. `fresh`: shards that an earlier run left are not used.
     """
 
     def __init__(self, inner: Executor, split: Callable[[str], int], store: Store, *, fresh: bool = False) -> None:
@@ -57,7 +57,7 @@ class Sharded:
 
     @property
     def waiting(self) -> Iterable[str]:
-        """Tasks that the other executor holds back, as far as it says so."""
+        """Tasks that the other executor holds back, if it says so."""
         return [key for key in getattr(self._inner, "waiting", ()) if key == cell_of(key)]
 
     @property
@@ -96,7 +96,7 @@ class Sharded:
         self._inner.close()
 
     def _ended(self, cell: _Cell, shard: str, status: Literal["done", "failed", "died", "store"]) -> None:
-        """Take in that a shard ended; the last one makes room for the cell itself."""
+        """Note that a shard has ended; after the last one the cell itself can start."""
         if status == "died" and shard not in cell.again:
             cell.again.add(shard)
             self._queue.appendleft((shard, cell.spec))
