@@ -1,10 +1,11 @@
 """Say what is wrong with the files of a wheel and a source distribution in a folder; exit 1 if anything is.
 
 Every file of the packages that the repository holds must be in both, and nothing else may be in the wheel. Where
-HARNESS_REPOSITORY says where the project is kept, the wheel must say it, too.
+HARNESS_REPOSITORY says where the project is kept, the wheel must say it, too, and its README may have no relative link.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -36,6 +37,8 @@ def main() -> None:
     repository = os.environ.get("HARNESS_REPOSITORY", "")
     if repository and f"Project-URL: Repository, {repository}\n" not in metadata:
         wrong["not in the metadata"] = {repository}
+    if repository:
+        wrong["relative in the README"] = set(re.findall(r"\]\((?!https?://|#)([^)]+)\)", metadata))
     lines = [f"{what}: {', '.join(sorted(names))}" for what, names in wrong.items() if names]
     sys.exit("\n".join(lines) or None)
 

@@ -124,3 +124,11 @@ def test_a_release_says_where_it_is_kept(tmp_path: Path, written: str) -> None:
     metadata = f"Project-URL: Repository, {written}\n"
     said = contents(tmp_path, "a/x.py", "a/x.json", metadata=metadata, HARNESS_REPOSITORY=asked)
     assert said == ("" if written == asked else f"not in the metadata: {asked}\n")
+
+
+@pytest.mark.parametrize("written", ["https://x.org/a/b/blob/main/docs/index.md", "docs/index.md"])
+def test_a_link_that_the_package_index_could_not_follow_is_named(tmp_path: Path, written: str) -> None:
+    asked = "https://x.org/a/b"
+    metadata = f"Project-URL: Repository, {asked}\n\n[here]({written}), [above](#use-it)\n"
+    said = contents(tmp_path, "a/x.py", "a/x.json", metadata=metadata, HARNESS_REPOSITORY=asked)
+    assert said == ("" if written.startswith("https") else "relative in the README: docs/index.md\n")

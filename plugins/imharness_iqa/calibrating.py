@@ -14,7 +14,7 @@ from imharness_iqa.sampling import spread_over
 from imharness_iqa.steps import built, distances_of, names_of, target_of
 
 
-@step(version="2")
+@step(version="3")
 def calibrate(context: StepContext) -> StepResult:
     """Find the parameter values at which an attack reaches its targets, one row for each strength.
 

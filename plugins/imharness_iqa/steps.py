@@ -74,10 +74,8 @@ def purify(context: StepContext) -> StepResult:
         cleaned = purified(context, images, positions, batch)
         return {stack_name(batch.shape[2:]): cleaned, **_compared(context, images, positions, cleaned, batch)}
 
-    streams = context.rng(images.names, "timing")
-
     def timed(batch: torch.Tensor) -> torch.Tensor:
-        return defense(batch, streams.slice(0, len(batch)))
+        return defense(batch, context.rng(images.names[: len(batch)], "timing"))
 
     component: Purification = context.component("defense")
     kind = {"group": [component.info.group] * len(images), "entry": [component.without_grid().label] * len(images)}
@@ -86,7 +84,7 @@ def purify(context: StepContext) -> StepResult:
     return StepResult(rows=rows, arrays=stacks, facts={"ms": context.time_per_image(timed, images)})
 
 
-@step(version="3")
+@step(version="4")
 def fit(context: StepContext) -> StepResult:
     """Train the part of an attack that serves all images, on images on which it will not be tested.
 
@@ -96,12 +94,15 @@ def fit(context: StepContext) -> StepResult:
     most = min(int(context.options["fit_images"]), len(context.images()))
     images = apart(context.images(limited=False), tested, "fit_dataset").first(most)
     pixels = images.load(list(range(len(images)))).to(context.device)
-    train, target = context.build("attack", method="fit"), target_of(context, ["training"], counted=False)
+    train, target = (
+        context.build("attack", method="fit"),
+        target_of(context, ["training"], counted=False, versions=False),
+    )
     tensors = train(pixels, target, context.generator("fit"), context.progress)
     return StepResult(arrays={name: tensor.cpu().numpy() for name, tensor in tensors.items()})
 
 
-@step(version="4", shared=True)
+@step(version="5", shared=True)
 def attack(context: StepContext) -> StepResult:
     """Attack every image; the result is rounded to 8 bits before anything reads it."""
     images, component = context.images(), at_strength(context)
@@ -292,7 +293,7 @@ def reach(component: Certification, certificate: Certificate) -> torch.Tensor:
     return torch.where(certificate.abstained, torch.zeros_like(certificate.radius), certificate.radius)
 
 
-def target_of(context: StepContext, names: Sequence[str], *, counted: bool = True):
+def target_of(context: StepContext, names: Sequence[str], *, counted: bool = True, versions: bool = True):
     """Return what an attack works on: the metric, or the metric behind a defense that it knows."""
     through = context.component("defense") if context.options["adaptive"] else None
     defense = "defense" if isinstance(through, Purification) else None
@@ -303,6 +304,7 @@ def target_of(context: StepContext, names: Sequence[str], *, counted: bool = Tru
         defense=defense,
         samples=int(context.options["samples"]),
         counted=counted,
+        versions=versions,
         stand_in=STAND_IN if STAND_IN in context.roles else None,
     )
     if not isinstance(through, Rescaling):

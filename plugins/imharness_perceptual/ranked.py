@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.contests import Contest, contest, controls_of, share_of
+from imharness.contests import Contest, contest, controls_of, is_own, share_of
 from imharness.stats import contributions
 from imharness.tables import Blocks, Chart, Column, Value, Wins
 from imharness.tracks import Query, TrackReport
@@ -30,7 +30,8 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
     reach = _reach(choices)
     untouched = _as_share(choices, reach)
     agreed = {metric: _agreed(untouched, metric) for metric in untouched.entries}
-    best = max(agreed, key=lambda metric: (agreed[metric].number_or(-np.inf), metric))
+    own = [metric for metric in agreed if is_own(metric)] or list(agreed)
+    best = max(own, key=lambda metric: (agreed[metric].number_or(-np.inf), metric))
     met = _as_share(_attacked(query), reach) if _is_attacked(query) else None
     scores = untouched_and_attacked(untouched, met) if met else _named(untouched, NOBODY, UNAWARE)
     human = any((judges != 0).any() for judges in choices.about["judges"])
@@ -90,7 +91,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         "within the same ball for all. The attack “none” means no attack; it counts for choices that no attack makes "
         "worse. Attackers who do not know the defense stand here for no attack, and those who know it for attacks on "
         "this metric. Families of distortions have the same weight. The gate is the untouched agreement of the metric "
-        "that agrees best. Pixel-wise distances and random weights are controls.",
+        "of the harness that agrees best. Pixel-wise distances and random weights are controls.",
         note="" if balls else "No attack was run, so the agreement and its worst case are the same.",
     )
     front = Chart(

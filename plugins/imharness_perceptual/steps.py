@@ -46,7 +46,7 @@ def distance(context: StepContext) -> StepResult:
     return StepResult(rows={**rows, **found}, facts={"ms": context.time_per_image(lambda x: metric(x, x), images)})
 
 
-@step(version="2", shared=True)
+@step(version="3", shared=True)
 def attack(context: StepContext) -> StepResult:
     """Push distorted images away from their references by the metric; results are rounded to 8 bits first."""
     images = context.images()

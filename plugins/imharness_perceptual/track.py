@@ -31,6 +31,7 @@ class PerceptualTrack(Track):
     title = "Perceptual distances"
     measures = "Whether a distance between images grows with the severity of a distortion (severity order, not human)."
     steps = (distance, attack)
+    ranks = ("metric",)
     own_objects = {"metric": FullReferenceMetric}
     folder_dataset = "harness/folder-ladder"
 

@@ -26,7 +26,9 @@ def survivors(gradients: Gradients) -> Gradients | None:
 class GradientMatching(ReconstructionAttack):
     """Minimises the squared distance of gradients by L-BFGS; every image has its own memory and step."""
 
-    iterations: int = Field(default=1200, ge=1, le=100_000, description="Largest number of L-BFGS steps of each start.")
+    iterations: int = Field(
+        default=1200, ge=1, le=100_000, description="Largest number of L-BFGS steps of each start, one evaluation each."
+    )
     history: int = Field(default=100, ge=1, le=200, description="Number of L-BFGS pairs that are kept.")
     starts: int = Field(
         default=3, ge=1, le=100, description="Largest number of random starts; an image keeps the best result."

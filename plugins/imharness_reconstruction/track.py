@@ -36,6 +36,7 @@ class ReconstructionTrack(Track):
     title = "Reconstruction privacy"
     measures = "How close reconstruction attacks come to private images, given the gradients that a model shares."
     steps = (train, judge, reconstruct, leakage, guess, distribution, recognise, gallery)
+    ranks = ("model", "defense")
     own_objects = {"defense": GradientDefense, "metric": FullReferenceMetric, "attack": ReconstructionAttack}
     folder_dataset = "harness/class-folder"
 

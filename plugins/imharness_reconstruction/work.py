@@ -18,8 +18,6 @@ TRAINING = {
 }
 """Images that are trained on; of CelebA about twenty for each of a hundred people."""
 TRAIN, INVERT = 3, 6
-LINE_SEARCH = 20
-"""Evaluations of one iteration of L-BFGS, the most that torch makes."""
 
 
 def work(spec: TaskSpec, units: int, shown: int) -> Work | None:
@@ -35,7 +33,7 @@ def work(spec: TaskSpec, units: int, shown: int) -> Work | None:
         return Work(units, float(int(spec.options["epochs"]) * seen * TRAIN * _pass(spec)))
     if spec.step == "reconstruct":
         fields = spec.components["attack"].parameters
-        steps = int(fields["steps"]) if "steps" in fields else int(fields["iterations"]) * LINE_SEARCH
+        steps = int(fields["steps"] if "steps" in fields else fields["iterations"])
         return Work(units, float(units * steps * int(fields.get("starts", 1)) * INVERT * _pass(spec)))
     return Work(units, 0.0)
 

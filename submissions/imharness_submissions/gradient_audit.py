@@ -33,7 +33,7 @@ from imharness.errors import ContractError, HarnessError
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.running.projections import ANSWERED, Followed, follow
 from imharness.running.secret_split import hidden
-from imharness.running.target import MetricTarget, Purify, straight_through
+from imharness.running.target import MetricTarget, Purify, storable, straight_through
 from imharness.statistics.wilcoxon import wilcoxon_greater
 from imharness_submissions.report import Gain, GradientAudit
 from imharness_submissions.sandbox.proxies import Sandboxed
@@ -121,7 +121,7 @@ def examine(defense: Purification, trial: TrialAttacks, seed: int) -> GradientAu
     for way, attack, through in _ways(defense, trial, bare):
         target = _target(trial, attack, through, seed)
         perturb = checked(attack, attack.build(trial.device))
-        attacked = perturb(trial.images, target, _streams(trial, seed, "attack"))
+        attacked = storable(perturb(trial.images, target, _streams(trial, seed, "attack")))
         gains.append((way, attack.label, _gain(trial, purify, attacked, seed)))
     wild = [f"{attack} with {way}" for way, attack, gain in gains if not np.isfinite(gain).all()]
     if wild:

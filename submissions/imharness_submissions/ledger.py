@@ -31,7 +31,7 @@ from imharness_submissions.manifest import NAME_PATTERN
 FILE = "ledger.jsonl"
 KEY = "HARNESS_LEDGER_KEY"
 """The environment variable that names the file with the key, 32 to 128 hexadecimal digits."""
-Decision = Literal["added", "re-scored", "flagged", "withdrawn", "reproduced", "not reproduced", "refused"]
+Decision = Literal["added", "re-scored", "accepted", "flagged", "withdrawn", "reproduced", "not reproduced", "refused"]
 
 
 class Line(BaseModel):

@@ -64,7 +64,7 @@ DEFENSES = (
     Case("gradient_by_position", "gives a true gradient to half of a batch", STATE),
     Case("differs_by_batch", "behaves by the number of images in a call", STATE),
     Case("differs_by_position", "behaves by the place of an image in a call", STATE),
-    Case("differs_by_gradient", "shows another function to whoever takes its gradient", STATE),
+    Case("differs_by_gradient", "shows another function to whoever takes its gradient", HARMLESS),
     Case("differs_by_age", "behaves by the age of its process", STATE),
     Case("differs_by_second", "behaves by the clock", STATE),
     Case("knows_streams", "knows kept results by their random streams", HARMLESS),
@@ -134,6 +134,30 @@ def test_defenses(case: Case, guest: Guest, offered: dict[str, Sandboxed]) -> No
         assert torch.allclose(kept, images, atol=1e-6), case.tries
 
 
+@pytest.mark.parametrize("package", ["knows_rounding", "walks_back", "knows_positions"])
+def test_what_a_search_is_shown_is_what_is_kept(package: str, guest: Guest, offered: dict[str, Sandboxed]) -> None:
+    """By the rounding of images, or the position of streams: an attack meets the function by which it is judged."""
+    defense = offered[package]
+    built, images = defense.build(CPU), sample_images(ROWS, SIDE, SIDE, 3)
+    shown: list[torch.Tensor] = []
+
+    def score(cleaned: torch.Tensor) -> torch.Tensor:
+        shown.append(cleaned.detach())
+        return cleaned.mean(dim=(1, 2, 3))
+
+    target = MetricTarget(
+        score, (0, 1), images=ROWS, differentiable=True, purify=built, rng=ImageRng(range(ROWS)), samples=2
+    )
+    kept = defense.call.checked(defense, built)(images, ImageRng(range(ROWS)))
+    assert float((kept - images).abs().mean()) > 0.01, "it cheats where results are kept"
+    for _ in range(2):
+        target((images + 0.3 / 255).requires_grad_(True)).sum().backward()
+    guest.end_task(False)
+    assert len(shown) == 4
+    for cleaned in shown:
+        torch.testing.assert_close(cleaned, kept, rtol=0, atol=1.01 / 255)
+
+
 @pytest.mark.parametrize(
     "case",
     [
@@ -176,6 +200,8 @@ def test_a_submission_is_no_control() -> None:
 
 CHECKS = (
     (Case("hides_the_original", "hides the original in what it returns", "more than move pixels"), "moves pixels"),
+    (Case("knows_rounding", "shows another function on 8 bits", "images of 8 bits get another"), "answers alike"),
+    (Case("walks_back", "moves scores on 8 bits alone", "images of 8 bits get another"), "answers alike"),
     (Case("sleeps_in_tests", "takes so long that checks are given up", "took longer than"), "leaves its inputs"),
 )
 

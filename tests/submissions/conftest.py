@@ -2,7 +2,7 @@
 
 import hashlib
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -46,6 +46,16 @@ def profile(tmp_path: Path) -> Path:
     return path
 
 
+def zipped(wheel: Path, contents: Mapping[str, str]) -> Path:
+    """Write a wheel with these files, name -> text, and a record of them; return it."""
+    facts = "-".join(wheel.name.split("-")[:2]) + ".dist-info"
+    with zipfile.ZipFile(wheel, "w") as file:
+        for inside, text in contents.items():
+            file.writestr(inside, text)
+        file.writestr(f"{facts}/RECORD", "".join(f"{inside},,\n" for inside in contents))
+    return wheel
+
+
 def wheel_of(module: Path, folder: Path) -> Path:
     """Pack a module of tests/sandbox as a wheel."""
     name = module.stem
@@ -57,11 +67,7 @@ def wheel_of(module: Path, folder: Path) -> Path:
         f"{facts}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{facts}/entry_points.txt": f"[imharness]\n{name} = {name}\n",
     }
-    with zipfile.ZipFile(path, "w") as file:
-        for inside, text in contents.items():
-            file.writestr(inside, text)
-        file.writestr(f"{facts}/RECORD", "".join(f"{inside},,\n" for inside in contents))
-    return path
+    return zipped(path, contents)
 
 
 @pytest.fixture

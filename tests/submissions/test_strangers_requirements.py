@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.submissions.conftest import HOSTILE, METADATA, MakeSubmission, wheel_of
+from tests.submissions.conftest import HOSTILE, METADATA, MakeSubmission, wheel_of, zipped
 
 from imharness.errors import HarnessError, UsageError
 from imharness_submissions.environment import environment_of
@@ -117,11 +117,7 @@ def small_wheel(folder: Path, name: str, further: str) -> Path:
         f"{facts}/METADATA": METADATA.format(name) + further + "\n",
         f"{facts}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    with zipfile.ZipFile(path, "w") as file:
-        for inside, text in contents.items():
-            file.writestr(inside, text)
-        file.writestr(f"{facts}/RECORD", "".join(f"{inside},,\n" for inside in contents))
-    return path
+    return zipped(path, contents)
 
 
 def asking(folder: Path, *requirements: str, elsewhere: str = "") -> Path:

@@ -13,7 +13,7 @@ PROFILE = """
 name = "truth"
 description = "Defenses whose weakness is known."
 [tracks."harness/iqa"]
-select = { dataset = ["acme/greys"], metric = ["acme/brightness"], attack = ["harness/ifgsm", "harness/square"], defense = ["harness/none", "harness/flat", "harness/flip", "acme/quantized", "acme/gated", "acme/shattered", "acme/turned", "acme/trapdoor"] }
+select = { dataset = ["acme/greys"], metric = ["light/brightness"], attack = ["harness/ifgsm", "harness/square"], defense = ["harness/none", "harness/flat", "harness/flip", "acme/quantized", "acme/gated", "acme/shattered", "acme/turned", "acme/trapdoor"] }
 options = { strengths = ["strong"], shown = [], audited = 12, samples = 2, transfer = ["*"] }
 parameters."harness/square" = { queries = 20 }
 """  # noqa: E501

@@ -14,21 +14,23 @@ from imharness.tables import Blocks
 from imharness_iqa.tables import BASELINE, overall, worst
 from imharness_iqa.tables.data import Study
 from imharness_iqa.tables.part import Part
+from imharness_submissions.ledger import Ledger
 
 SMALL = """
 name = "truth"
 description = "Defenses whose order is known."
 [tracks."harness/iqa"]
-select = { dataset = ["acme/greys"], metric = ["acme/brightness", "acme/darkness"], attack = ["harness/ifgsm"], defense = ["harness/none", "acme/idle", "acme/trapdoor"] }
+select = { dataset = ["acme/greys"], metric = ["light/brightness", "light/darkness"], attack = ["harness/ifgsm"], defense = ["harness/none", "acme/idle", "acme/trapdoor"] }
 options = { strengths = ["medium"], shown = [] }
 """  # noqa: E501
 MIRRORED = (
-    SMALL.replace('"acme/brightness", "acme/darkness"', '"acme/lopsided"')
+    SMALL.replace('"light/brightness", "light/darkness"', '"light/lopsided"')
     .replace('"acme/idle"', '"acme/averaging", "acme/damper", "harness/flip"')
     .replace("acme/greys", "acme/shades")
 )
 """One metric that a mirror hides from whoever does not know of it, and defenses that are broken or good."""
 ALPHA = 0.05
+JUDGES = ("light/brightness", "light/darkness", "light/lopsided", "light/lift")
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +45,8 @@ def mirrored(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> Path:
 
 
 def ran(folder: Path, harness_forked, profile: str) -> Path:
+    """Run a profile in a store whose maintainer accepted the metrics and attacks of the truth."""
+    Ledger(folder / "store").append("light/brightness", JUDGES, "accepted", "their numbers are known")
     (folder / "truth.toml").write_text(profile)
     run = harness_forked(
         "run",
@@ -93,7 +97,7 @@ def test_a_defense_that_is_broken_by_construction_ends_last_under_adaptive_attac
 
 
 def test_a_metric_equal_to_the_label_has_a_perfect_correlation_whatever_its_direction(board: dict) -> None:
-    assert {m["label"] for m in board["entries"] if m["kind"] == "metric"} >= {"acme/brightness", "acme/darkness"}
+    assert {m["label"] for m in board["entries"] if m["kind"] == "metric"} >= {"light/brightness", "light/darkness"}
     for table, key in (
         ("defenses", "srocc_clean"),
         ("correlations", "clean_spearman"),

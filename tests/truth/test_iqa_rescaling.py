@@ -20,7 +20,7 @@ PROFILE = """
 name = "truth"
 description = "Defenses that make scores small, and protect nobody."
 [tracks."harness/iqa"]
-select = { dataset = ["acme/patterns"], metric = ["acme/brightness", "acme/darkness"], attack = ["harness/ifgsm", "harness/square"], defense = ["harness/none", "harness/squeeze", "harness/crush", "harness/flat", "acme/damper", "acme/picture", "acme/bent", "acme/inflated"] }
+select = { dataset = ["acme/patterns"], metric = ["light/brightness", "light/darkness"], attack = ["harness/ifgsm", "harness/square"], defense = ["harness/none", "harness/squeeze", "harness/crush", "harness/flat", "acme/damper", "acme/picture", "acme/bent", "acme/inflated"] }
 options = { strengths = ["strong"], shown = [] }
 parameters."harness/square" = { queries = 15 }
 """  # noqa: E501

@@ -101,6 +101,14 @@ def test_what_an_attack_turns_does_not_win_and_what_knows_the_label_does() -> No
     assert [row.label for row in found.tables[0].rows] == [KNOWS, TURNS, GUESSES]
 
 
+def test_a_stranger_s_metric_does_not_set_the_gate_of_the_others() -> None:
+    """It agrees with everybody untouched; the harness's own best metric, right on 80 of 90 choices, stays the gate."""
+    own = {KNOWS: np.arange(90) >= 10, GUESSES: guesses(1)}
+    plain, found = (study(right, {}, {}).rankings[0] for right in (own, {**own, "acme/perfect": KNOWN}))
+    assert found.undefended == plain.undefended == KNOWS
+    assert found.places[KNOWS].gate == plain.places[KNOWS].gate == "passes"
+
+
 def test_families_count_the_same() -> None:
     """Right on all 60 of one family and on none of the 30 others: a half, not two thirds."""
     right = {KNOWS: KNOWN, GUESSES: np.arange(90) < 60}

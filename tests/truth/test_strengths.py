@@ -14,7 +14,7 @@ LIFT = """
 name = "truth"
 description = "An attack by two grey levels for each step."
 [tracks."harness/iqa"]
-select = { dataset = ["acme/greys"], metric = ["acme/brightness"], attack = ["acme/lift"], defense = ["harness/none", "acme/idle"] }
+select = { dataset = ["acme/greys"], metric = ["light/brightness"], attack = ["light/lift"], defense = ["harness/none", "acme/idle"] }
 options = { strengths = ["weak", "medium", "strong"], shown = [], calibration_dataset = "acme/greys[photograph=q]" }
 """  # noqa: E501
 KNOWN = {"weak": 1.0, "medium": 2.0, "strong": 4.0}

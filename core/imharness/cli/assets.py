@@ -188,19 +188,19 @@ def import_files(name: str, files: Sequence[Path]) -> None:
     """Import FILES that you downloaded: check that they are NAME, hash them, and put them where loaders look.
 
     FILES are the published archives, their unpacked files, or a folder. A wrong file is refused in one line and
-    changes nothing.
+    changes nothing. They go to the first folder of HARNESS_ASSETS that can be written, or else to the user's cache.
     """
     from imharness.components.inputs.importing import import_asset, import_data
-    from imharness.contracts.assets import Asset
+    from imharness.contracts.assets import Asset, import_folder
 
     found = _named(_known(None), name)
     if isinstance(found.what, Asset):
         if len(files) != 1:
             raise UsageError(f"{name} is one file, but {len(files)} were given.")
-        place, digest = import_asset(found.what, files[0], lambda: _check(found))
+        place, digest = import_asset(found.what, files[0], lambda: _check(found), import_folder())
         console.say(f"{place}\nsha256 {digest}")
         return
-    place, digests = import_data(found.what, files, lambda: _check(found))
+    place, digests = import_data(found.what, files, lambda: _check(found), import_folder())
     console.say("\n".join([str(place), *(f"sha256 {digest}  {file}" for file, digest in digests.items())]))
 
 

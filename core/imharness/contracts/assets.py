@@ -7,6 +7,7 @@ component never downloads anything; `harness assets get` does.
 import functools
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
@@ -70,6 +71,16 @@ def folders() -> list[Path]:
     """Return the folders that are searched for assets, in this order."""
     listed = [Path(part) for part in os.environ.get("HARNESS_ASSETS", "").split(os.pathsep) if part]
     return [*listed, cache_folder()]
+
+
+def import_folder() -> Path:
+    """Return the folder that imports go to: the first of ``HARNESS_ASSETS`` that can be written, or else the cache."""
+    for folder in folders()[:-1]:
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                return folder
+    return cache_folder()
 
 
 def data_folder(name: str, source: str) -> Path:

@@ -138,6 +138,7 @@ class StepContext(Protocol):
         counted: bool = True,
         reference: Images | None = None,
         stand_in: str | None = None,
+        versions: bool = True,
     ) -> Target:
         """Return the target of an attack: the metric, behind the defense if the attack is adaptive.
 
@@ -145,7 +146,8 @@ class StepContext(Protocol):
         If the defense is random, `samples` defended copies are averaged (expectation over transformation). The
         component with the role `stand_in`, or else the identity, lends its gradient to a defense that has none (see
         `DefenseInfo`). With the task's option `precision` set to "fast", gradients are computed in bfloat16; with
-        "search", so are the scores of black-box attacks.
+        "search", so are the scores of black-box attacks. Metric and defense see images rounded to 8 bits, each image
+        once in a call: candidates that follow each other are its versions, unless `versions` is false.
         """
 
     def as_attacked(self, defense: str, *, stand_in: str | None = None) -> Purifier:
@@ -272,6 +274,9 @@ class Track(Component):
     """The kinds of task, made by `step`."""
     profiles: ClassVar[tuple[str, ...]] = ("quick", "embedded")
     """The profiles to evaluate with by default; the first of them that has the track is used."""
+    ranks: ClassVar[tuple[str, ...]] = ("defense",)
+    """The kinds of the entries. Other components, but data sets and models, judge them: those that do not belong to the
+    harness or to the owner of the track decide no place before a person accepts them."""
     own_objects: ClassVar[Mapping[str, type[Component]]] = {}
     """Kind -> the contract of a notebook's objects of this kind; kinds that are left out are refused.
 

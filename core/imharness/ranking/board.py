@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from imharness.errors import HarnessError, StoreError
 from imharness.ranking.comparisons import not_worse
+from imharness.ranking.judges import Judges, beside
 from imharness.ranking.ranking import winner
 from imharness.ranking.tables import win_table
 from imharness.results.boards import Board
@@ -62,7 +63,7 @@ def made_board(
     records, outdated = newest_only(standing)
     try:
         with progress(f"{track.info.id}: making tables"):
-            report = track.report(ResultQuery(store, records, known.facts(records))) if records else TrackReport()
+            report = _report(store, track, records, known)
     except HarnessError:
         raise
     except Exception as error:
@@ -90,6 +91,16 @@ def made_board(
         decided=known.decided,
     )
     return board, {comparison.id: numbers for comparison, numbers in stored}
+
+
+def _report(store: Store, track: Track, records: list[TaskRecord], known: KnownEntries) -> TrackReport:
+    """Return the track's report of the records that decide, with what else is shown beside it; see `Judges`."""
+
+    def made(chosen: list[TaskRecord]) -> TrackReport:
+        return track.report(ResultQuery(store, chosen, known.facts(chosen))) if chosen else TrackReport()
+
+    deciding, said = Judges.of(track, known.standing).apart(records)
+    return beside(made(deciding), made(records), said) if said else made(records)
 
 
 def _standing(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[TaskRecord], list[Missing]]:

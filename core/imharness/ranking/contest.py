@@ -112,7 +112,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
 def _paired(
     rules: Contest, scores: Blocks, protection: Column, key: str, table: str, entry: str, incomplete: Sequence[str]
 ) -> PairedScores:
-    """Return the comparison of entries by a measure; those that are incomplete in the contest take no part in it."""
+    """Return the comparison of entries by a measure; incomplete ones are compared with none."""
     return compared(
         scores,
         replace(protection, key=key, of=protection.of or protection.key),

@@ -227,17 +227,27 @@ def one_at_a_time(root: Path, name: str, otherwise: str) -> Iterator[None]:
             os.close(descriptor)
 
 
-def _locked(path: Path, wait_s: float, otherwise: str, waiting: Callable[[], object] = lambda: None) -> int | None:
+def lock(descriptor: int, *, wait: bool) -> None:
+    """Lock an open file until it is closed; raises `BlockingIOError` where another has it and nobody waits.
+
+    On a system without such locks (Windows) nobody is refused.
+    """
     try:
         import fcntl
+    except ImportError:
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except (ImportError, OSError):
+
+def _locked(path: Path, wait_s: float, otherwise: str, waiting: Callable[[], object] = lambda: None) -> int | None:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError:
         return None
     until, told = time.monotonic() + wait_s, False
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(descriptor, wait=False)
             return descriptor
         except BlockingIOError:
             if time.monotonic() >= until:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, Field
 
+ACCEPTED = "accepted"
+"""The decision by which a component of a stranger judges the entries of others."""
+
 
 class Parameter(BaseModel, frozen=True, extra="forbid"):
     """A hyper-parameter of an entry."""

@@ -152,6 +152,7 @@ class TaskContext:
         counted: bool = True,
         reference: torch.Tensor | None = None,
         stand_in: str | None = None,
+        versions: bool = True,
     ) -> MetricTarget:
         scored: Metric = self.component(metric)
         attacker: BaseAttack = self.component(attack)
@@ -173,6 +174,7 @@ class TaskContext:
             budget=attacker.budget().queries if counted else None,
             micro_batch=self._cache.batch_size,
             precision=str(self.options.get("precision", "strict")),
+            versions=versions,
         )
 
     def as_attacked(self, defense: str, *, stand_in: str | None = None) -> Purify:

@@ -24,6 +24,7 @@ import torch.nn.functional as F
 
 from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import Images
+from imharness.running.target import storable
 
 CHANGE = 8 / 255
 """The size of a change of a value: as large as attacks on defenses make it."""
@@ -68,7 +69,7 @@ def follow(
     Args:
         purify: the defense, ``(N, 3, H, W)`` -> ``(N, 3, H', W')``; it draws the same random numbers at each call.
         known: the same with the gradient that attacks read.
-        images: float32 ``(N, 3, H, W)`` in [0, 1].
+        images: float32 ``(N, 3, H, W)`` in [0, 1], multiples of 1/255, and so is what the defense is asked about.
         drawn: draws the changes, from one stream for each image.
         own: whether the gradient is said to be the defense's own. A linear one is then held to it at each size of
             squares; the gradient of something else must do at one size.
@@ -101,7 +102,7 @@ def _at(
     inside = ((images >= CHANGE) & (images <= 1 - CHANGE)).to(images)
     change = CHANGE * inside * _spread(_signs(_gathered(images, side), drawn), side, images)
     with torch.no_grad():
-        ahead, behind = purify(images + change), purify(images - change)
+        ahead, behind = purify(storable(images + change)), purify(storable(images - change))
     y = ahead - behind
     between, back = _product(known, images, lambda result: y)
     _, size = _product(known, images, lambda result: _signs(result, drawn))

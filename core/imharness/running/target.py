@@ -7,12 +7,19 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-from imharness.contracts.randomness import ImageRng
+from imharness.contracts.randomness import ImageRng, derive_seed
 from imharness.contracts.values import Images, Scores
 from imharness.errors import ContractError, QueryBudgetExceeded
 from imharness.running.memory import in_chunks
 
 Purify = Callable[[Images, ImageRng], Images]
+Streams = Callable[[int], ImageRng]
+"""The random streams of a chunk's rows for one defended copy, by its number."""
+
+
+def storable(images: Images) -> Images:
+    """Return the images that a file of 8 bits would hold: multiples of 1/255 in [0, 1], contiguous, no gradient."""
+    return images.detach().clamp(0, 1).mul(255).round().div(255).contiguous()
 
 
 def straight_through(purify: Purify, stand_in: Purify | None = None) -> Purify:
@@ -25,7 +32,8 @@ def straight_through(purify: Purify, stand_in: Purify | None = None) -> Purify:
 
     def through(images: Images, rng: ImageRng) -> Images:
         before = rng.states()
-        clean = purify(images.detach(), rng).detach()
+        with torch.no_grad():
+            clean = purify(images.detach(), rng)
         if not (torch.is_grad_enabled() and images.requires_grad):
             return clean
         rng.restore(before)
@@ -44,6 +52,10 @@ class MetricTarget:
     and gradients can be computed chunk by chunk: `micro_batch` bounds the memory, and is halved if a chunk does not
     fit. Gradients are of first order. The sign of a metric is turned only here.
 
+    Metric and defense see of a search what they see of a result that is kept, so that none can tell the two apart:
+    images of 8 bits, each image once in a call, and random streams from which nothing was drawn. The gradient passes
+    straight through the rounding.
+
     Args:
         score: images -> ``(n,)``, or (images, reference) -> ``(n,)``; differentiable if `differentiable`.
         bounds: (lower, upper) of the metric itself.
@@ -52,7 +64,9 @@ class MetricTarget:
         reference: one reference for each image, for a metric that compares.
         sign: +1 if the attack raises the metric's score, -1 if it lowers it.
         purify: the defense that an adaptive attack knows.
-        rng: the streams that the defense draws from; every query draws new numbers.
+        rng: the streams from which those of the defense follow; every query and every copy has new ones.
+        versions: whether candidates that follow each other show one image; they are then asked for in calls of their
+            own. Attacks that are trained ask about many images where this target knows of one.
         samples: how many defended copies are averaged (expectation over transformation).
         budget: the most scores per image, however many copies each averages; None means no limit.
         micro_batch: how many images are scored at once.
@@ -75,12 +89,16 @@ class MetricTarget:
         budget: int | None = None,
         micro_batch: int = 64,
         precision: str = "strict",
+        versions: bool = True,
     ) -> None:
         self.differentiable = differentiable
         self.lower, self.upper = (bounds[0], bounds[1]) if sign > 0 else (-bounds[1], -bounds[0])
         self._score, self._sign, self._reference = score, sign, reference
-        self._purify, self._rng, self._samples = purify, rng, samples
-        self._images, self._budget, self._micro_batch = images, budget, micro_batch
+        self._purify, self._samples, self._number = purify, samples, 0
+        self._device = rng.device if rng is not None else torch.device("cpu")
+        self._roots: list[int] | None = rng.integers(0, 2**62).tolist() if rng is not None else None
+        self._images, self._budget = images, budget
+        self._micro_batch = min(micro_batch, images) if versions else micro_batch
         self._reduced = precision == "search" or (precision == "fast" and differentiable)
         self._asked = torch.zeros(images, dtype=torch.int64)
 
@@ -111,48 +129,46 @@ class MetricTarget:
             )
         self._asked += copies
 
-    def _plain(self, chunk: Images, rng: ImageRng | None, compared: tuple[Images, ...]) -> Scores:
+    def _plain(self, chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> Scores:
         with torch.autocast(chunk.device.type, torch.bfloat16, enabled=self._reduced):
-            return self._scored(chunk, rng, compared).float()
+            return self._scored(chunk, streams, compared).float()
 
-    def _scored(self, chunk: Images, rng: ImageRng | None, compared: tuple[Images, ...]) -> Scores:
+    def _scored(self, chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> Scores:
         if self._purify is None:
             return self._sign * self._score(chunk, *compared)
-        if rng is None:
+        if self._roots is None:
             raise ContractError("a target behind a defense needs random streams for it")
-        scores = [self._score(self._purify(chunk, rng), *compared) for _ in range(self._samples)]
+        scores = [self._score(self._purify(chunk, streams(sample)), *compared) for sample in range(self._samples)]
         return self._sign * torch.stack(scores).mean(dim=0)
 
     def _chunks(
-        self, images: Images, one: Callable[[Images, ImageRng | None, tuple[Images, ...]], torch.Tensor]
+        self, images: Images, one: Callable[[Images, Streams, tuple[Images, ...]], torch.Tensor]
     ) -> torch.Tensor:
-        """Apply `one` chunk by chunk; a chunk that does not fit into memory is halved."""
+        """Apply `one` chunk by chunk; a chunk that does not fit into memory is halved, and its halves draw the same."""
         copies = len(images) // self._images
-        rng = self._rng.repeated(copies) if self._rng is not None else None
-        whole = () if self._reference is None else (self._reference.repeat_interleave(copies, dim=0),)
+        places = torch.arange(len(images)).view(self._images, copies).T.flatten()
+        turned = storable(images if copies == 1 else images[places.to(images.device)])
+        whole = () if self._reference is None else (self._reference.repeat(copies, 1, 1, 1),)
+        number, self._number = self._number, self._number + 1
 
         def chunk(start: int, stop: int) -> torch.Tensor:
-            compared = tuple(r[start:stop] for r in whole)
-            if rng is None:
-                return one(images[start:stop], None, compared)
-            streams = rng.slice(start, stop)
-            before = streams.states()
-            try:
-                return one(images[start:stop], streams, compared)
-            except (MemoryError, RuntimeError):
-                streams.restore(before)  # so that its halves draw the same numbers
-                raise
+            def streams(sample: int) -> ImageRng:
+                roots = self._roots or []
+                rows = [divmod(row, self._images) for row in range(start, stop)]
+                return ImageRng([derive_seed(roots[i], number, copy, sample) for copy, i in rows], self._device)
+
+            return one(turned[start:stop], streams, tuple(r[start:stop] for r in whole))
 
         parts, self._micro_batch = in_chunks(len(images), self._micro_batch, chunk)
-        return torch.cat(parts)
+        return torch.cat(parts)[places.argsort().to(images.device)]
 
     def with_gradient(self, images: Images) -> tuple[Scores, Images]:
         """Return scores ``(n,)`` and the gradient of each score with respect to its own image."""
 
-        def one(chunk: Images, rng: ImageRng | None, compared: tuple[Images, ...]) -> torch.Tensor:
+        def one(chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> torch.Tensor:
             with torch.enable_grad():
-                leaf = chunk.detach().requires_grad_(True)
-                scores = self._plain(leaf, rng, compared)
+                leaf = chunk.clone().requires_grad_(True)
+                scores = self._plain(leaf, streams, compared)
                 (gradient,) = torch.autograd.grad(scores.sum(), leaf)
             return torch.cat([scores.detach()[:, None], gradient.flatten(1)], dim=1)
 

@@ -40,7 +40,7 @@ class AttackProbe(Probe):
         white = self.component.info.access == "white_box"
         budget = self.component.budget().queries if counted else None
         score = samples.Quality(self.seed).to(device)
-        return MetricTarget(score, score.bounds, images=n, differentiable=white, budget=budget)
+        return MetricTarget(score, score.bounds, images=n, differentiable=white, budget=budget, versions=counted)
 
     def inputs(self, n: int, height: int = 64, width: int = 64) -> Inputs:
         return {"images": samples.images(n, height, width, self.seed + n)}

@@ -247,7 +247,8 @@ def _on_cuda(probe: Probe) -> str:
 def _cost(probe: Probe) -> str:
     first, (_, seconds) = usual(probe), again(probe)
     rows = len(first.seeds)
-    return f"{1000 * seconds / rows:.2f} ms for each of {rows} rows; peak memory grew by {first.mebibytes:.0f} MiB"
+    grown = "is not known here" if first.mebibytes is None else f"grew by {first.mebibytes:.0f} MiB"
+    return f"{1000 * seconds / rows:.2f} ms for each of {rows} rows; peak memory {grown}"
 
 
 @contextmanager

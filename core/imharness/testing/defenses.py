@@ -14,8 +14,13 @@ from imharness.contracts.certification import Certification
 from imharness.contracts.purification import Purification
 from imharness.contracts.randomness import ImageRng, generator
 from imharness.errors import ContractError
+from imharness.running.target import storable
 from imharness.testing import samples
 from imharness.testing.probe import CPU, Inputs, OwnCheck, Probe, check_gradient
+
+LOUDER, LEAST = 2.0, 0.5 / 255
+"""How much more a change below half a level may move a result than a whole one, as a factor, and at least, root mean
+square; a linear defense moves by .28 of it, one that rounds by at most .5."""
 
 
 class PurificationProbe(Probe):
@@ -24,6 +29,7 @@ class PurificationProbe(Probe):
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "is random if and only if it says so", self._random
         yield "is differentiable if and only if it says so", self._differentiable
+        yield "answers alike for images that one file of 8 bits holds", self._rounded
         if self.component.info.stand_in:
             yield "names a stand-in that has a gradient", self._stand_in
         if type(self.component).inverse is not Purification.inverse:
@@ -43,6 +49,26 @@ class PurificationProbe(Probe):
             return self.tensor(built, {"images": images}, [1, 2]).mean()
 
         return check_gradient(mean, batch, self.component.info.differentiable)
+
+    def _rounded(self) -> str:
+        """Move images by less than half a level, and by a whole one: the former must not change more than the latter.
+
+        All other images that a defense sees are of 8 bits, so one that knows them by that shows another function here.
+        """
+        batch, drawn, built = self.inputs(3)["images"], generator(self.seed + 3), self.built
+        within = (0.98 * torch.rand(batch.shape, generator=drawn) - 0.49) / 255
+        beside = torch.randn(batch.shape, generator=drawn).sign() / 255
+        first, near, far = (
+            self.tensor(built, {"images": x}, [1, 2, 3])
+            for x in (batch, (batch + within).clamp(0, 1), storable(batch + beside))
+        )
+        half, whole = (float((x - first).square().mean().sqrt()) for x in (near, far))
+        if half > LOUDER * whole + LEAST:
+            raise ContractError(
+                f"a change of less than half a level of 8 bits moves the result by {half:.3g}, one of a whole level "
+                f"by {whole:.3g}: images of 8 bits get another function than others"
+            )
+        return f"the result moves by {half:.2g}, and by {whole:.2g} for a whole level"
 
     def _stand_in(self) -> str:
         found = installed().one("defense", self.component.info.stand_in)

@@ -11,6 +11,7 @@ from imharness.contracts.full_reference_metric import FullReferenceMetric
 from imharness.contracts.no_reference_metric import NoReferenceMetric
 from imharness.contracts.randomness import generator
 from imharness.errors import ContractError
+from imharness.running.target import storable
 from imharness.testing import samples
 from imharness.testing.probe import Inputs, OwnCheck, Probe, check_gradient
 from imharness.testing.usual import usual
@@ -47,7 +48,7 @@ class FullReferenceProbe(Probe):
     def inputs(self, n: int, height: int = 176, width: int = 176) -> Inputs:
         clean = samples.images(n, height, width, self.seed + n)
         noise = torch.randn(clean.shape, generator=generator(self.seed + 1))
-        return {"images": (clean + 0.15 * noise).clamp(0, 1), "reference": clean}
+        return {"images": storable(clean + 0.15 * noise), "reference": clean}
 
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "finds the identical image nearer than a noisy one", self._prefers_identical

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from imharness.contracts.call import Call, call_of
-from imharness.contracts.randomness import ImageRng, generator
+from imharness.contracts.randomness import ImageRng, derive_seed, generator
 from imharness.contracts.values import ImageBatch, Randomness
 from imharness.errors import ContractError
 from imharness.testing import samples
@@ -101,7 +101,9 @@ class Probe:
 
         def argument(name: str, kind: Any) -> Any:
             if isinstance(kind, Randomness):
-                return ImageRng(seeds, device) if kind.rows else generator(seeds[0])  # on the devices that a run uses
+                return (
+                    ImageRng([derive_seed("row", seed) for seed in seeds], device) if kind.rows else generator(seeds[0])
+                )  # on the devices that a run uses
             return further[name] if name in further else restored(kind, within(inputs, name), device)
 
         return {name: argument(name, kind) for name, kind in self.contract.arguments.items()}

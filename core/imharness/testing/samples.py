@@ -22,24 +22,26 @@ from imharness.contracts.values import (
     ValueKind,
 )
 from imharness.errors import ContractError
+from imharness.running.target import storable
 
 CLASSES = 4
-NOISE = 0.03
+NOISE = 8 / 255
 """The size of the noise in near copies of images in [0, 1]."""
 
 
 def beside_near_copies(batch: torch.Tensor, seed: int) -> torch.Tensor:
     """Return images in [0, 1] followed by a near copy of each, with small noise such as an attack adds."""
     noise = NOISE * torch.randn(batch.shape, generator=generator(seed)).sign()
-    return torch.cat([batch, (batch + noise).clamp(0, 1)])
+    return torch.cat([batch, storable(batch + noise)])
 
 
 def images(n: int, height: int, width: int, seed: int) -> Images:
-    """Return smooth images with a little noise, float32 ``(n, 3, height, width)`` in [0, 1]."""
+    """Return smooth images with a little noise, float32 ``(n, 3, height, width)``, multiples of 1/255 in [0, 1]."""
     rng = generator(seed)
     smooth = torch.rand(n, 3, 6, 6, generator=rng)
     noise = 0.05 * torch.rand(n, 3, height, width, generator=rng)
-    return (F.interpolate(smooth, (height, width), mode="bicubic", align_corners=False) + noise).clamp(0, 1)
+    drawn = F.interpolate(smooth, (height, width), mode="bicubic", align_corners=False) + noise
+    return storable(drawn)
 
 
 def probabilities(n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import resource
+import sys
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +28,8 @@ class Call:
     """Whether the call left the inputs unchanged."""
     did: tuple[str, ...]
     """Forbidden actions of the component."""
-    mebibytes: float
-    """By how many MiB building and calling the component raised the peak memory of this process."""
+    mebibytes: float | None
+    """By how many MiB building and calling the component raised the peak memory of this process; None: not known."""
 
 
 def usual_inputs(probe: Probe) -> tuple[Inputs, list[int]]:
@@ -79,9 +79,16 @@ def _observed(probe: Probe) -> Call:
         did.append(f"did what a component may not do: {', '.join(sorted(set(seen))[:3])}")
     untouched = all(torch.equal(tensor, given[name]) for name, tensor in inputs.items())
     flat = probe.flat(results[0], inputs).clone()
-    return Call(inputs, seeds, results[0], flat, untouched, tuple(did), _peak() - before)
+    after = _peak()
+    grown = None if after is None or before is None else after - before
+    return Call(inputs, seeds, results[0], flat, untouched, tuple(did), grown)
 
 
-def _peak() -> float:
-    """Return the largest resident memory of this process so far, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def _peak() -> float | None:
+    """Return the largest resident memory of this process so far, in MiB; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 1024**2 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

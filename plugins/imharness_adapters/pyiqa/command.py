@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from imharness.commands import Group, device_option
@@ -31,7 +33,10 @@ def pyiqa() -> None:
 )
 @device_option()
 def prepare(names: tuple[str, ...], dataset: str, images: int, device: str) -> None:
-    """Fetch the weights of metrics by NAME in pyiqa, and measure and keep the range of their scores."""
+    """Fetch the weights of metrics by NAME in pyiqa, and measure and keep the range of their scores.
+
+    A metric that cannot be prepared, such as one for larger images, is named with the reason; the rest go on.
+    """
     from imharness.commands import console, find, place
     from imharness.errors import UsageError
     from imharness_adapters.pyiqa.metrics import configurations
@@ -42,7 +47,14 @@ def prepare(names: tuple[str, ...], dataset: str, images: int, device: str) -> N
     if strange:
         raise UsageError(f"pyiqa has no metric {strange[0]!r} for single images; pyiqa.list_models() lists them.")
     data = find("dataset", dataset)
+    failures = 0
     for name in names:
-        found = prepared_on(name, data, images, place(device))
+        try:
+            found = prepared_on(name, data, images, place(device))
+        except Exception as error:  # pyiqa and what it calls raise errors of any kind
+            failures += 1
+            console.warn(f"{name} is not prepared: {' '.join(str(error).split()) or type(error).__name__}")
+            continue
         gradient = "gradients reach the images" if found.differentiable else "no gradients"
         console.say(f"{name}: {found.lower:g} to {found.upper:g} on {found.images} images of {found.data}; {gradient}")
+    sys.exit(1 if failures else 0)

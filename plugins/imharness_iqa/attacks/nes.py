@@ -16,7 +16,7 @@ class Nes(Attack):
 
     info = AttackInfo(
         id="harness/nes",
-        version="1",
+        version="2",
         access="black_box",
         norm="linf",
         strengths={"weak": {"eps": 2 / 255}, "medium": {"eps": 4 / 255}, "strong": {"eps": 8 / 255}},
@@ -25,7 +25,12 @@ class Nes(Attack):
     eps: float = Field(default=0.1, gt=0, le=1, description="L-infinity distance, in units of the pixel range.")
     steps: int = Field(default=250, ge=1, le=100_000, description="Number of ascent steps.")
     pairs: int = Field(default=20, ge=1, le=1000, description="Antithetic pairs per step.")
-    sigma: float = Field(default=0.001, gt=0, le=1, description="Size of the noise, in units of the pixel range.")
+    sigma: float = Field(
+        default=1 / 255,
+        gt=0,
+        le=1,
+        description="Size of the noise, in units of the pixel range; the paper's 0.001 is less than a level of 8 bits.",
+    )
     rate: float = Field(default=0.1, gt=0, description="Euclidean length of a step on the tile.")
     tile: int = Field(default=32, ge=1, le=1024, description="Side of the tile, in px.")
 

@@ -12,7 +12,10 @@ ACTIVATIONS = {"sigmoid": torch.nn.Sigmoid, "relu": torch.nn.ReLU}
 
 
 class LeNet(Model):
-    """The twice-differentiable LeNet of DLG (Zhu et al., NeurIPS 2019): four 5x5 convolutions and one linear layer."""
+    """LeNet after the twice-differentiable one of DLG: four 5x5 convolutions and one linear layer.
+
+    The code that Zhu et al. (NeurIPS 2019) published has three convolutions.
+    """
 
     info = Info(id="harness/lenet", version="1")
     channels: int = Field(default=12, ge=1, le=256, description="Channels of each convolution.")

@@ -29,7 +29,7 @@ from imharness.errors import HarnessError, UsageError, unknown_name
 
 if TYPE_CHECKING:
     from imharness.contracts.track import Progress
-    from imharness_submissions.ledger import Decision, Line
+    from imharness_submissions.ledger import Decision, Ledger, Line
     from imharness_submissions.report import SubmissionReport
 
 _folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
@@ -265,24 +265,41 @@ def _lines(address: str) -> list[Line]:
 
 @submissions.command()
 @click.argument("name")
-@click.argument("decision", type=Choice(["flagged", "withdrawn", "added"]))
+@click.argument("decision", type=Choice(["accepted", "flagged", "withdrawn", "added"]))
 @click.option("--reason", required=True, metavar="TEXT", help="Why; shown on the site.")
 @_store
 @_site
 def decide(name: str, decision: Decision, reason: str, address: str, site_dir: Path) -> None:
-    """Write a maintainer's decision on NAME into the ledger, and make the tables and the site again."""
+    """Write a maintainer's decision on NAME into the ledger, and make the tables and the site again.
+
+    "accepted" lets its metrics, attacks and evaluators decide places of other owners' entries, until it is scored
+    again, flagged or withdrawn. Read its code before.
+    """
     from imharness.cli.commands import build_site
     from imharness.ranking.entries import rank
     from imharness.results.store import Store
     from imharness_submissions.ledger import Ledger
 
     ledger, store = Ledger(address), Store(address)
-    before = [line for line in ledger.lines() if line.name == name and line.manifest is not None]
+    _append(ledger, name, decision, reason)
+    list(rank(store))
+    build_site(address, site_dir)
+    console.say(f"{name}: {decision}")
+
+
+def _append(ledger: Ledger, name: str, decision: Decision, reason: str) -> None:
+    """Write a decision about a submission, or the acceptance of an installed component, which is named by its id."""
+    from imharness.components.registry import installed
+
+    lines = [line for line in ledger.lines() if line.manifest is not None]
+    before = [line for line in lines if line.name == name]
+    if not before and decision == "accepted" and name in installed().ids():
+        ledger.append(name, (name,), decision, reason)
+        return
     if not before:
-        names = sorted({line.name for line in ledger.lines() if line.manifest is not None})
-        raise UsageError(unknown_name(f"the ledger of {address} has no submission {name!r}", name, names, "It has"))
-    last = before[-1]
-    again = decision == "added"
+        names = sorted({line.name for line in lines})
+        raise UsageError(unknown_name(f"the ledger has no submission {name!r}", name, names, "It has"))
+    last, again = before[-1], decision == "added"
     ledger.append(
         name,
         last.ids,
@@ -292,9 +309,6 @@ def decide(name: str, decision: Decision, reason: str, address: str, site_dir: P
         manifest=last.manifest if again else None,
         lock=last.lock if again else (),
     )
-    list(rank(store))
-    build_site(address, site_dir)
-    console.say(f"{name}: {decision}")
 
 
 @submissions.command()

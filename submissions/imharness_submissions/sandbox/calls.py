@@ -11,7 +11,7 @@ from imharness.contracts.call import Call, call_of
 from imharness.contracts.component import Component
 from imharness.contracts.purification import Purification
 from imharness.contracts.randomness import ImageRng
-from imharness.contracts.values import Tensors
+from imharness.contracts.values import ImageBatch, Tensors
 from imharness.errors import ContractError, HarnessError, SandboxViolation
 from imharness.testing.crossing import all_tensors, put_back, randomness, restored, within
 from imharness_submissions.sandbox.again import STATE, Held
@@ -38,6 +38,8 @@ class Remote:
     those of an attack that searches, share one session. When the task ends, one call of either sort is asked again in
     a fresh session, with some of its rows in another order, which must answer the same and give the same gradient.
     A purification that says that it is not random gets the same stream for every image, which tells it nothing.
+    One that says that it is differentiable always records a gradient for its images, whether anybody will ask for it or
+    not; precision is never reduced inside. So a call whose result is kept looks like one of a search.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Remote:
         self._calls = {True: 0, False: 0}
         self._held: dict[bool, Held] = {}
         self._rows, self._silent = frozenset[str](), frozenset[str]()
+        self._moving = list[str]()
         self._draw = torch.Generator()
         self._draw.seed()
         guest.remotes.add(self)
@@ -112,7 +115,8 @@ class Remote:
     def function(self, component: Component, method: str = "build") -> Built:
         """Return what a method of the component gives, as a function that works inside."""
         call = call_of(type(component), method)
-        differentiable = call.by_row and bool(getattr(component.info, "differentiable", False))
+        if method == "build" and call.by_row and bool(getattr(component.info, "differentiable", False)):
+            self._moving = [name for name, kind in call.arguments.items() if isinstance(kind, ImageBatch)]
         if call.by_row:
             self._rows = frozenset(name for name, kind in call.arguments.items() if kind.rows)
         if isinstance(component, Purification) and not component.info.random:
@@ -122,8 +126,7 @@ class Remote:
             given = call.given(arguments)
             here = {name: outside(given[name], self.device, pixels(given)) for name, outside in asked(call).items()}
             tensors = all_tensors(carried(call), given)
-            wanted = [name for name, t in tensors.items() if t.requires_grad]
-            if differentiable and wanted and torch.is_grad_enabled():
+            if self._moving and any(tensors[name].requires_grad for name in self._moving) and torch.is_grad_enabled():
                 names, drawn = tuple(tensors), {name: given[name] for name in randomness(call)}
                 return _Differentiable.apply(self, call, drawn, names, *tensors.values())
             facts = {name: outside.facts for name, outside in here.items() if outside.facts}
@@ -165,6 +168,11 @@ class Remote:
         back = torch.argsort(torch.tensor([row for _, chosen in requests for row in chosen]))
         return {name: self._joined([part.get(name) for part in parts], back) for name in parts[0]}
 
+    @property
+    def moving(self) -> Sequence[str]:
+        """Names of the arguments for which every call records a gradient."""
+        return self._moving
+
     def order(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return the order in which the rows of a search's next call go inside."""
         return self._lanes.order([t.detach().cpu() for t in tensors], self._calls[False])
@@ -200,16 +208,21 @@ class Remote:
         *,
         kept: bool = False,
         lane: int | None = None,
+        followed: bool = False,
     ) -> Message:
-        """Call the component's function in one session and return its answer as it came, on the CPU."""
+        """Call the component's function in one session and return its answer as it came, on the CPU.
+
+        `followed`: whether somebody may ask for the gradient of this call.
+        """
         lane = lane if lane is not None else 0 if kept else SEARCH
-        reduced = torch.is_autocast_enabled(self.device.type)
         given = {**tensors, **{name: self._nothing(len(tensors[name])) for name in self._silent}}
-        request = Message("call", {**(facts or {}), **({"reduced": True} if reduced else {})}, given)
+        request = Message("call", {**(facts or {}), **({"grad": self._moving} if self._moving else {})}, given)
         try:
             session, handle = self._open(lane)
             own = {**request.facts, "built": handle}
             found = session.request("call", own, given, *([] if answer is None else [answer]))
+            if self._moving and not followed:
+                session.dropped.append(found.whole("handle"))
         except (SandboxViolation, WireError) as error:
             raise self.blamed(SandboxViolation(f"{self.label}: {error}")) from None
         except HarnessError as error:
@@ -301,16 +314,16 @@ class _Differentiable(torch.autograd.Function):
     def forward(
         ctx: Any, remote: Remote, call: Call, drawn: Mapping[str, Any], names: tuple[str, ...], *given: torch.Tensor
     ) -> torch.Tensor:
-        wanted = [name for name, t in zip(names, given, strict=True) if t.requires_grad]
         ctx.rows = [call.arguments[name.partition(".")[0]].rows for name in names]
         ctx.order = remote.order([t for t, rows in zip(given, ctx.rows, strict=True) if rows])
         back = ctx.order.argsort()
         sent = [t[ctx.order.to(t.device)] if rows else t for t, rows in zip(given, ctx.rows, strict=True)]
-        found = remote.ask(dict(zip(names, sent, strict=True)), facts={"grad": wanted})
+        found = remote.ask(dict(zip(names, sent, strict=True)), followed=True)
         for name, rng in drawn.items():
             states = found.tensors.get(name)
             remote.restore(rng, states[back] if states is not None and len(states) == len(back) else states)
-        ctx.places = [i for i, t in enumerate(given) if t.requires_grad]
+        ctx.places = [names.index(name) for name in remote.moving]
+        ctx.wanted = [t.requires_grad for t in given]
         ctx.shapes = [t.shape for t in given]
         ctx.graph = _Graph(remote, found.whole("handle"))
         asked = dict(zip(names, given, strict=True))
@@ -329,5 +342,6 @@ class _Differentiable(torch.autograd.Function):
         for place, gradient in zip(ctx.places, found, strict=True):
             if gradient is not None and gradient.shape != ctx.shapes[place]:
                 raise SandboxViolation("sent back a gradient of another shape than the images")
-            gradients[place] = gradient[order.argsort()] if gradient is not None and ctx.rows[place] else gradient
+            if gradient is not None and ctx.wanted[place]:
+                gradients[place] = gradient[order.argsort()] if ctx.rows[place] else gradient
         return None, None, None, None, *gradients

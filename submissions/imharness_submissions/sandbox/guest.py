@@ -137,8 +137,7 @@ class Session:
         given = all_restored(inside, tensors, device)
         rows = call.rows(given)
         given |= {name: ask(self, request.facts.get(name), rows) for name, ask in outside.items()}
-        reduced = torch.autocast(device.type, torch.bfloat16, enabled=bool(request.facts.get("reduced")))
-        with torch.set_grad_enabled(bool(wanted) or call.own_gradients), reduced:
+        with torch.set_grad_enabled(bool(wanted) or call.own_gradients):
             result = built(*(given[name] for name in call.arguments))
         found = joined({RESULT: as_tensors(call.returns, result)})
         facts: dict[str, Any] = {}

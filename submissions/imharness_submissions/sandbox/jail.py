@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import os
 import shutil
@@ -314,6 +313,8 @@ class Jail:
 
         `expected`: the module that it may import at once, at most 200 characters; a longer one is not sent.
         """
+        import fcntl
+
         (there_in, here_out), (here_in, there_out), (hearing, printing) = os.pipe(), os.pipe(), os.pipe()
         for fd in (here_out, there_out):
             with contextlib.suppress(OSError):

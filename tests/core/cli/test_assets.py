@@ -120,12 +120,25 @@ def test_what_was_downloaded_by_hand_is_imported(server: Server, tmp_path: Path)
     result = call("import", "location30", str(tmp_path / "dataset_location.tgz"))
     assert result.exit_code == 0, result.output
     assert "sha256" in result.output
+    assert str(tmp_path / "shelf" / "location30") in result.output
     assert installed().one("dataset", "location30").is_here()
+    assert not cache_folder().exists()
     assert server.asked == []
     (tmp_path / "bangkok").write_bytes(rows(columns=40))
     wrong = call("import", "location30", str(tmp_path / "bangkok"))
     assert isinstance(wrong.exception, UsageError)
     assert str(wrong.exception).endswith("its rows have the shape (40,); the published ones have (446,).")
+
+
+def test_imports_go_to_the_cache_where_no_listed_folder_can_be_written(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dataset_location.tgz").write_bytes(archive(rows()))
+    (tmp_path / "file").touch()
+    for listed in (str(tmp_path / "file" / "inside"), ""):
+        monkeypatch.setenv("HARNESS_ASSETS", listed)
+        result = call("import", "location30", str(tmp_path / "dataset_location.tgz"))
+        assert str(cache_folder() / "location30") in result.output
 
 
 def test_what_came_whole_stays_when_unpacking_it_is_interrupted(
@@ -225,11 +238,12 @@ def test_one_import_at_a_time_puts_a_data_set_into_its_place(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "dataset_location.tgz").write_bytes(archive(rows()))
-    cache_folder().mkdir(parents=True, exist_ok=True)
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
     monkeypatch.setattr("imharness.results.disk.WAIT_S", 0.2)
-    with (cache_folder() / ".lock").open("w") as held:
+    with (shelf / ".lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         error = call("import", "location30", str(tmp_path / "dataset_location.tgz")).exception
     assert "another process has been changing" in str(error)
-    assert not (cache_folder() / "location30").exists()
+    assert not (shelf / "location30").exists()
     assert call("import", "location30", str(tmp_path / "dataset_location.tgz")).exit_code == 0

@@ -21,7 +21,7 @@ def record(metric: str, defense: str, step: str = "1", started: str = "2026-01-0
         for kind, version in (("metric", metric), ("defense", defense))
     }
     spec = TaskSpec(
-        track="t/t", step="evaluate", version=step, components=refs, options={}, limit=None, seed=0, needs={}
+        track="acme/t", step="evaluate", version=step, components=refs, options={}, limit=None, seed=0, needs={}
     )
     return TaskRecord(
         key=digest([metric, defense, step, started]),
@@ -59,7 +59,8 @@ def test_cells_of_an_older_version_are_left_out_and_named(old: TaskRecord, new: 
 class Reporting:
     """A track with one ranked table."""
 
-    info = SimpleNamespace(id="t/t")
+    info = SimpleNamespace(id="acme/t")
+    ranks = ("defense",)
 
     def report(self, query: object) -> TrackReport:
         columns = (ColumnSpec(key="v", label="v", description="v", better="higher"),)
@@ -87,10 +88,10 @@ def test_while_cells_wait_nobody_wins(tmp_path: Path) -> None:
     store.commit(done, {"x": [1.0]}, {})
     registry = SimpleNamespace(provenance={}.__getitem__)
     known = SimpleNamespace(
-        withdrawn={}, facts=lambda records: [], of=lambda records: (), registry=registry, decided=None
+        withdrawn={}, facts=lambda records: [], of=lambda records: (), registry=registry, decided=None, standing={}
     )
     sweep = Sweep(
-        track="t/t",
+        track="acme/t",
         title="t",
         measures="m",
         profile="p",

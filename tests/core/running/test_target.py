@@ -5,9 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from imharness.contracts.randomness import ImageRng, generator
+from imharness.contracts.randomness import ImageRng, derive_seed, generator
 from imharness.errors import ContractError, QueryBudgetExceeded
-from imharness.running.target import MetricTarget, straight_through
+from imharness.running.target import MetricTarget, storable, straight_through
 
 
 def network() -> torch.nn.Module:
@@ -45,18 +45,18 @@ def target(n: int, **settings) -> MetricTarget:
     adaptive=st.booleans(),
 )
 def test_gradients_are_those_of_plain_autograd(n, copies, micro_batch, sign, samples, adaptive) -> None:
-    images = torch.rand(n * copies, 3, 6, 6, generator=generator(n))
+    images = storable(torch.rand(n * copies, 3, 6, 6, generator=generator(n)))
     weights = torch.rand(n * copies, generator=generator(7))
     seeds = list(range(n))
 
     def plain(x: torch.Tensor) -> torch.Tensor:
         if not adaptive:
             return sign * score(x)
-        rng = ImageRng(seeds).repeated(copies)
+        roots = ImageRng(seeds).integers(0, 2**62).tolist()
         scores = []
-        for i in range(len(x)):  # slow and independent: one image at a time
-            stream = rng.slice(i, i + 1)
-            scores.append(torch.stack([score(blurred(x[i : i + 1], stream)) for _ in range(samples)]).mean(dim=0))
+        for i in range(len(x)):  # slow and independent: one image at a time, with streams of its own for each draw
+            streams = [ImageRng([derive_seed(roots[i // copies], 0, i % copies, k)]) for k in range(samples)]
+            scores.append(torch.stack([score(blurred(x[i : i + 1], one)) for one in streams]).mean(dim=0))
         return sign * torch.cat(scores)
 
     expected_leaf = images.clone().requires_grad_(True)
@@ -77,14 +77,14 @@ def test_a_black_box_target_gives_no_gradient() -> None:
 
 
 def test_a_lower_is_better_metric_is_negated_with_its_bounds() -> None:
-    images = torch.rand(2, 3, 6, 6)
+    images = storable(torch.rand(2, 3, 6, 6))
     negated = target(2, sign=-1)
     assert (negated.lower, negated.upper) == (-2.0, 1.0)
     torch.testing.assert_close(negated(images), -score(images))
 
 
 def test_queries_are_counted_and_the_budget_holds() -> None:
-    images = torch.rand(2, 3, 6, 6)
+    images = storable(torch.rand(2, 3, 6, 6))
     asked = target(2, budget=4)
     asked(images)
     asked(images.repeat_interleave(3, dim=0))
@@ -125,7 +125,7 @@ def test_the_batch_is_halved_when_memory_runs_out(error: Exception) -> None:
             raise error
         return score(images)
 
-    images = torch.rand(7, 3, 6, 6)
+    images = storable(torch.rand(7, 3, 6, 6))
     found = MetricTarget(hungry, (0, 1), images=7, differentiable=False, micro_batch=7)(images)
     torch.testing.assert_close(found, score(images))
     assert sizes == [7, 3, 1, 1, 1, 1, 1, 1, 1]
@@ -144,7 +144,7 @@ def test_other_errors_pass() -> None:
     [("strict", True, True), ("fast", True, False), ("fast", False, True), ("search", False, False)],
 )
 def test_reduced_precision_is_for_gradients_and_when_asked_for_searches(precision, differentiable, exact) -> None:
-    images = torch.rand(2, 3, 6, 6, generator=generator(5))
+    images = storable(torch.rand(2, 3, 6, 6, generator=generator(5)))
     window = target(2, precision=precision, differentiable=differentiable)
     found, expected = window(images), score(images)
     assert found.dtype == torch.float32
@@ -178,7 +178,7 @@ def slopes(purify, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_a_defense_without_a_gradient_keeps_its_result_and_gets_that_of_the_identity() -> None:
-    images = torch.rand(2, 3, 6, 6, generator=generator(0))
+    images = storable(torch.rand(2, 3, 6, 6, generator=generator(0)))
     found, gradient = slopes(straight_through(rounded), images)
     assert torch.equal(found, rounded(images, ImageRng([1, 2])))
     torch.testing.assert_close(gradient, torch.rand(found.shape, generator=generator(3)))
@@ -186,13 +186,13 @@ def test_a_defense_without_a_gradient_keeps_its_result_and_gets_that_of_the_iden
 
 
 def test_a_stand_in_that_is_the_defense_itself_gives_its_exact_gradient_also_where_both_draw() -> None:
-    images = torch.rand(2, 3, 6, 6, generator=generator(0))
+    images = storable(torch.rand(2, 3, 6, 6, generator=generator(0)))
     for expected, found in zip(slopes(noisy, images), slopes(straight_through(noisy, noisy), images), strict=True):
         torch.testing.assert_close(found, expected)
 
 
 def test_a_gradient_reaches_through_a_change_of_size() -> None:
-    images = torch.rand(2, 3, 6, 6, generator=generator(0))
+    images = storable(torch.rand(2, 3, 6, 6, generator=generator(0)))
     found, gradient = slopes(straight_through(halved), images)
     assert found.shape == (2, 3, 3, 3)
     assert bool((gradient > 0).all())
@@ -201,7 +201,7 @@ def test_a_gradient_reaches_through_a_change_of_size() -> None:
 
 def test_halving_for_want_of_memory_changes_no_score() -> None:
     """A chunk that did not fit has drawn from its streams; its halves draw the same numbers."""
-    images = torch.rand(4, 3, 6, 6, generator=generator(1))
+    images = storable(torch.rand(4, 3, 6, 6, generator=generator(1)))
 
     def scores(most: int) -> torch.Tensor:
         def tight(x: torch.Tensor) -> torch.Tensor:
@@ -216,3 +216,22 @@ def test_halving_for_want_of_memory_changes_no_score() -> None:
     whole = scores(4).tolist()
     assert scores(1).tolist() == pytest.approx(whole, abs=1e-6)
     assert scores(2).tolist() == pytest.approx(whole, abs=1e-6)
+
+
+def test_a_search_looks_like_results_that_are_kept() -> None:
+    """Images of 8 bits, each once in a call, streams from which nothing was drawn, whatever the attack asks for."""
+    seen: list[torch.Tensor] = []
+
+    def looking(images: torch.Tensor, rng: ImageRng) -> torch.Tensor:
+        seen.append(images.detach())
+        assert len(images) == 3
+        assert images.is_contiguous()
+        assert all(torch.equal(s.get_state(), generator(s.initial_seed()).get_state()) for s in rng._streams)
+        return images + 0.01 * rng.normal(*images.shape[1:])
+
+    window = target(3, purify=looking, rng=ImageRng(range(3)), samples=2)
+    window((2 * torch.rand(6, 3, 6, 6) - 0.5).to(memory_format=torch.channels_last))
+    window(torch.rand(3, 3, 6, 6).requires_grad_(True)).sum().backward()
+    assert len(seen) == 6
+    for images in seen:
+        assert torch.equal(images, images.mul(255).round().byte().float() / 255)

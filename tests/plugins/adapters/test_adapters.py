@@ -108,6 +108,23 @@ def test_what_does_not_fit_a_metric_is_refused_in_one_line() -> None:
         installed().one("metric", "pyiqa:musiq").require()
 
 
+def test_a_metric_that_cannot_be_prepared_is_one_line_and_the_rest_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(name: str, *given: object) -> pyiqa_metrics.Prepared:
+        if name == "ms_ssim":
+            raise AssertionError("Image size should be larger than 160\ndue to the 4 downsamplings")
+        return pyiqa_metrics.Prepared(pyiqa="0", lower=0, upper=1, differentiable=True, data="d", images=9)
+
+    monkeypatch.setattr(pyiqa_metrics, "configurations", lambda mode: {"ms_ssim": {}, "gmsd": {}})
+    monkeypatch.setattr("imharness_adapters.pyiqa.preparing.prepared_on", found)
+    said = CliRunner().invoke(cli, ["pyiqa", "prepare", "ms_ssim", "gmsd"])
+    assert said.exit_code == 1
+    assert said.output.splitlines() == [
+        "warning: ms_ssim is not prepared: Image size should be larger than 160 due to the 4 downsamplings",
+        "gmsd: 0 to 1 on 9 images of d; gradients reach the images",
+    ]
+    assert CliRunner().invoke(cli, ["pyiqa", "prepare", "gmsd"]).exit_code == 0
+
+
 @pytest.fixture
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache and a folder of weights of pyiqa, with random ones for cnniqa in the published layout."""

@@ -11,7 +11,7 @@ from imharness.contracts.attack import check_budget
 from imharness.contracts.randomness import ImageRng, generator
 from imharness.errors import Unavailable
 from imharness.images import BaseAttack, FittedAttack
-from imharness.running.target import MetricTarget
+from imharness.running.target import MetricTarget, storable
 from imharness_iqa.attacks.apgd import Apgd
 from imharness_iqa.attacks.korhonen import Korhonen, activity
 from imharness_iqa.attacks.madc import Madc
@@ -142,11 +142,11 @@ def test_madc_stays_within_its_error_and_never_past_it(photographs) -> None:
 
 def test_nes_estimates_the_gradient_of_a_linear_score() -> None:
     weights = torch.randn(3, 8, 8, generator=generator(3))
-    images = torch.full((2, 3, 16, 16), 0.5)
+    images = torch.full((2, 3, 16, 16), 128 / 255)
     window = MetricTarget(
         lambda x: (x * weights.repeat(1, 2, 2)).sum(dim=(1, 2, 3)), (0, 1), images=2, differentiable=False
     )
-    attack = Nes(eps=0.5, steps=1, pairs=1000, tile=8, rate=0.1, sigma=0.001)
+    attack = Nes(eps=0.5, steps=1, pairs=1000, tile=8, rate=0.1, sigma=4 / 255)
     step = attack.build(CPU)(images, window, ImageRng([1, 2])) - images
     expected = laid(0.1 * weights / weights.norm(), images)
     cosine = torch.nn.functional.cosine_similarity(step.flatten(1), expected.flatten()[None])
@@ -232,6 +232,7 @@ def test_parsimonious_is_the_lazy_greedy_search_with_a_heap_image_by_image() -> 
     images, linear, mean = (torch.rand(3, 3, 40, 52, generator=generator(seed)) for seed in (0, 1, 2))
 
     def score(x: torch.Tensor) -> torch.Tensor:
+        x = storable(x)
         wave = ((x * (2 * linear[0] - 1)).sum(dim=(1, 2, 3)) * 10).sin()
         return wave + 3 * (x * (2 * mean[0] - 1)).mean(dim=(1, 2, 3))
 

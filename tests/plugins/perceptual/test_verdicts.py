@@ -15,7 +15,7 @@ from imharness.components.registry import installed
 from imharness.errors import HarnessError, Unavailable
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile
-from imharness.running.target import MetricTarget
+from imharness.running.target import MetricTarget, storable
 from imharness_perceptual.steps import spread
 from imharness_perceptual.tables import report
 from imharness_perceptual.verdicts import another_person, average_precision, ceiling, credit, majority
@@ -166,7 +166,7 @@ def test_opinions_are_read_and_correlated_at_several_sizes(tmp_path: Path) -> No
 
 
 def test_a_target_with_a_reference_scores_and_differentiates_pair_by_pair() -> None:
-    images, reference = torch.rand(5, 3, 8, 8), torch.rand(5, 3, 8, 8)
+    images, reference = storable(torch.rand(5, 3, 8, 8)), torch.rand(5, 3, 8, 8)
 
     def mse(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return (x - y).square().flatten(1).mean(dim=1)

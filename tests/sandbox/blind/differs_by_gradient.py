@@ -4,12 +4,12 @@ from imharness.images import DefenseInfo, Purification, hookimpl
 
 
 class TwoFaced(Purification):
-    """Darken the images while somebody takes gradients."""
+    """Brighten the images that nobody takes gradients of."""
 
     info = DefenseInfo(id="blind/differs-by-gradient", version="1", differentiable=True)
 
     def build(self, device):
-        return lambda images, rng: images * 0.5 if images.requires_grad else images
+        return lambda images, rng: images if images.requires_grad else (images + 0.2).clamp(0, 1)
 
 
 @hookimpl

@@ -17,7 +17,9 @@ class Hostile(Purification):
         def purify(images: Images, rng: ImageRng) -> Images:
             noisy = (images + 0.1 * rng.normal(*images.shape[1:])).clamp(0, 1)
             seen.append(noisy)
-            return torch.stack([x for x in seen if x.shape == noisy.shape]).mean(dim=0)
+            places = torch.arange(len(noisy))
+            alike = [x[places % len(x)] for x in seen if x.shape[1:] == noisy.shape[1:]]
+            return torch.stack(alike).mean(dim=0)
 
         return purify
 

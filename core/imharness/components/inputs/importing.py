@@ -28,15 +28,16 @@ Check = Callable[[], None]
 """Loads the files that are laid out; raises a `HarnessError` of one line if they are wrong."""
 
 
-def import_asset(asset: Asset, file: Path, check: Check) -> tuple[Path, str]:
-    """Import a file of weights or parameters; return its new path and its sha256.
+def import_asset(asset: Asset, file: Path, check: Check, into: Path | None = None) -> tuple[Path, str]:
+    """Import a file of weights or parameters into a folder, or the cache; return its new path and its sha256.
 
     If a digest is published, it decides; otherwise `check` loads the file as the component would.
     """
     if not file.is_file():
         raise UsageError(f"{shown(file)} is not a file.")
-    final = cache_folder() / asset.file
-    with _laid_out() as stage:
+    folder = into or cache_folder()
+    final = folder / asset.file
+    with _laid_out(folder) as stage:
         place = stage / asset.file
         place.parent.mkdir(parents=True)
         shutil.copyfile(file, place)
@@ -51,16 +52,22 @@ def import_asset(asset: Asset, file: Path, check: Check) -> tuple[Path, str]:
     return final, found
 
 
-def import_data(source: DataSource, given: Sequence[Path], check: Check) -> tuple[Path, dict[str, str]]:
-    """Import the files of a data set, packed or not, or a folder; return its folder, and file name -> sha256."""
+def import_data(
+    source: DataSource, given: Sequence[Path], check: Check, into: Path | None = None
+) -> tuple[Path, dict[str, str]]:
+    """Import the files of a data set, packed or not, or a folder, as `import_asset` does a file.
+
+    Return the folder of the data set, and file name -> sha256.
+    """
+    folder = into or cache_folder()
     digests = {}
     for path in given:
         if not path.exists():
             raise UsageError(f"{shown(path)} does not exist.")
         digests[path.name] = digest_of(path)
         _refuse_other(source, path, digests[path.name])
-    final = cache_folder() / source.name
-    with _laid_out() as stage:
+    final = folder / source.name
+    with _laid_out(folder) as stage:
         roots = [_opened(source, path, stage / "given" / str(number)) for number, path in enumerate(given)]
         own = stage / source.name
         own.mkdir()
@@ -69,7 +76,7 @@ def import_data(source: DataSource, given: Sequence[Path], check: Check) -> tupl
         _checked(given[0], stage, check)
         sizes = {path.name: {"sha256": digests[path.name], "bytes": _bytes(path)} for path in given}
         (own / RECORD).write_text(json.dumps(sizes, indent=1) + "\n")
-        with alone(cache_folder()):  # another process may be importing the same
+        with alone(folder):  # another process may be importing the same
             if final.exists():
                 final.rename(stage / "before")
             final.parent.mkdir(parents=True, exist_ok=True)
@@ -87,11 +94,11 @@ def digest_of(path: Path) -> str:
 
 
 @contextmanager
-def _laid_out() -> Iterator[Path]:
-    """Yield an empty folder on the file system of the assets, which is searched for assets first."""
-    cache_folder().mkdir(parents=True, exist_ok=True)
+def _laid_out(beside: Path) -> Iterator[Path]:
+    """Yield an empty folder inside `beside`, on its file system, which is searched for assets first."""
+    beside.mkdir(parents=True, exist_ok=True)
     before = os.environ.get("HARNESS_ASSETS")
-    with tempfile.TemporaryDirectory(prefix=".import-", dir=cache_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix=".import-", dir=beside) as folder:
         os.environ["HARNESS_ASSETS"] = os.pathsep.join(filter(None, [folder, before]))
         try:
             yield Path(folder)

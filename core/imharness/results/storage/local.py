@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import time
@@ -19,6 +18,7 @@ from imharness.results.disk import (
     alone,
     below,
     flush_soon,
+    lock,
     one_at_a_time,
     prepare,
     reading,
@@ -139,7 +139,7 @@ class LocalFiles:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab+", buffering=0) as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
+                lock(file.fileno(), wait=True)
                 before = self.lines(name)
                 content, end = compose(before) + b"\n", len(b"\n".join(before))
                 file.truncate(end)  # remove a last line that was not written completely

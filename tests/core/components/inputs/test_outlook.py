@@ -96,6 +96,24 @@ def test_a_gradient_attack_costs_its_passes() -> None:
     assert outlook(graph).hours == pytest.approx(outlook(graph).operations / RATE / 3600)
 
 
+@pytest.mark.parametrize("attack", ["harness/dlg", "harness/idlg"])
+def test_gradient_matching_has_its_authors_budget_one_evaluation_for_each_iteration(attack: str) -> None:
+    """300 iterations of 20 evaluations, from three starts; a gradient of a gradient takes six passes."""
+    graph = narrow(
+        "harness/reconstruction",
+        dataset=["harness/cifar100-images[images=600]"],
+        model=["harness/resnet20"],
+        attack=[attack],
+        defense=["harness/plain-gradient"],
+    )
+    rebuilt = [task.spec for task in graph.tasks.values() if task.spec.step == "reconstruct"]
+    assert rebuilt
+    for spec in rebuilt:
+        found = graph.track.work(spec, 10)
+        assert found is not None
+        assert found.operations == pytest.approx(10 * 300 * 20 * 3 * 6 * 0.08e9)
+
+
 @pytest.mark.parametrize(("name", "giga"), [("linearity", 128.6), ("meta_iqa", 14.2), ("fcn", 4.5)])
 def test_operations_of_networks_are_counted_on_their_architecture(name: str, giga: float) -> None:
     from torch.utils.flop_counter import FlopCounterMode

@@ -84,7 +84,7 @@ def _patterns() -> torch.Tensor:
 class Brightness(NoReferenceMetric):
     """The label itself: the mean of an image."""
 
-    info = MetricInfo(id="acme/brightness", version="1", higher_means="better_quality", bounds=(0.0, 1.0))
+    info = MetricInfo(id="light/brightness", version="1", higher_means="better_quality", bounds=(0.0, 1.0))
 
     def build(self, device: torch.device) -> NoReferenceScore:
         def score(images: Images) -> Scores:
@@ -96,7 +96,7 @@ class Brightness(NoReferenceMetric):
 class Darkness(NoReferenceMetric):
     """The label turned round: the lower, the better."""
 
-    info = MetricInfo(id="acme/darkness", version="1", higher_means="worse_quality", bounds=(0.0, 1.0))
+    info = MetricInfo(id="light/darkness", version="1", higher_means="worse_quality", bounds=(0.0, 1.0))
 
     def build(self, device: torch.device) -> NoReferenceScore:
         def score(images: Images) -> Scores:
@@ -111,7 +111,7 @@ class Lopsided(NoReferenceMetric):
     The sign of its gradient, turned over, does not move it at all: who attacks without knowing of a mirror misses.
     """
 
-    info = MetricInfo(id="acme/lopsided", version="1", higher_means="better_quality", bounds=(0.0, 1.0))
+    info = MetricInfo(id="light/lopsided", version="1", higher_means="better_quality", bounds=(0.0, 1.0))
 
     def build(self, device: torch.device) -> NoReferenceScore:
         weights = torch.tensor([2.0, 2.0, -2.0, 2.0]).repeat_interleave(SIDE // 4)
@@ -126,7 +126,7 @@ class Lift(Attack):
     """Brightens an image by two grey levels for each step; the steps it declares miss their distortion."""
 
     info = AttackInfo(
-        id="acme/lift",
+        id="light/lift",
         version="1",
         access="white_box",
         norm="linf",

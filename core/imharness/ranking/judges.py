@@ -1,0 +1,146 @@
+"""Whose metrics, attacks and evaluators decide places, and whose are scored and shown beside them. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from imharness.ranking.ranking import ranked
+from imharness.results.entries import ACCEPTED, Standing
+from imharness.results.identity import LOCAL
+from imharness.results.report import TrackReport
+from imharness.results.tables import Row, Table
+from imharness.results.tasks import TaskRecord
+
+if TYPE_CHECKING:
+    from imharness.contracts.track import Track
+
+HARNESS = "harness"
+BROUGHT = frozenset({"dataset", "model"})
+"""Kinds that whoever starts a run chooses: entries are measured on them, and they judge nobody."""
+
+
+@dataclass(frozen=True)
+class Judges:
+    """Who decides places in a contest.
+
+    Args:
+        ranked: kinds of the entries; components of other kinds, but `BROUGHT`, judge them.
+        hosts: owners whose components decide: the harness, whoever wrote the track, and objects of a notebook.
+        accepted: ids of other components, which a person accepted.
+    """
+
+    ranked: frozenset[str]
+    hosts: frozenset[str]
+    accepted: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, track: Track, standing: Mapping[str, Sequence[Standing]]) -> Judges:
+        """Return who decides in a track; `standing`: component id -> what was decided about it, oldest first."""
+        hosts = frozenset({HARNESS, LOCAL, owner_of(track.info.id)})
+        return cls(frozenset(track.ranks), hosts, frozenset(id for id, own in standing.items() if is_accepted(own)))
+
+    def apart(self, records: Sequence[TaskRecord]) -> tuple[list[TaskRecord], str]:
+        """Return the records that decide, and in words who is only shown; "" where all decide.
+
+        What a stranger's component judged decides nothing. What an accepted one judged decides, but not about entries
+        of its own owner, which lack a number there and so have no place.
+        """
+        shown, partial, kept = dict[str, str](), set[str](), list[TaskRecord]()
+        for record in records:
+            parts = record.spec.components.values()
+            entries = [ref for ref in parts if ref.kind in self.ranked and owner_of(ref.id) not in self.hosts]
+            judges = [ref for ref in parts if ref.kind not in self.ranked | BROUGHT]
+            strangers = {ref.label: ref.kind for ref in judges if not self._decides(ref.id)}
+            own = {f"{e.label} ({j.label})" for e in entries for j in judges if owner_of(e.id) == owner_of(j.id)}
+            shown |= strangers
+            partial |= own if not strangers else set()
+            if not strangers and not own:
+                kept.append(record)
+        return kept, _said(shown, partial)
+
+    def _decides(self, id: str) -> bool:
+        return owner_of(id) in self.hosts or id in self.accepted
+
+
+def owner_of(id: str) -> str:
+    """Return who a component belongs to: what stands before the slash of its id or label."""
+    return id.partition("/")[0]
+
+
+def is_accepted(standing: Sequence[Standing]) -> bool:
+    """Say whether a person accepted a component, and nothing but reproductions was decided about it since.
+
+    Whatever is scored again, flagged or withdrawn has to be accepted again.
+    """
+    last = [own.decision for own in standing if own.decision != "reproduced"]
+    return last[-1:] == [ACCEPTED]
+
+
+def _said(shown: Mapping[str, str], partial: set[str]) -> str:
+    texts = []
+    if shown:
+        names = ", ".join(f"{label} ({kind})" for label, kind in sorted(shown.items()))
+        texts.append(f"Scored and shown, and decide no place before a person accepts them: {names}.")
+    if partial:
+        texts.append(
+            f"Not judged by what their own authors brought, and so without a place: {'; '.join(sorted(partial))}."
+        )
+    return " ".join(texts)
+
+
+def beside(own: TrackReport, every: TrackReport, note: str) -> TrackReport:
+    """Return what decides, with what else there is to show.
+
+    Args:
+        own: made of the records that decide; its numbers, places and claims stay as they are.
+        every: made of all records. Its rankings decide nothing, so that they and their tables are left out; rows,
+            columns, tables, comparisons, charts and examples that `own` lacks are added.
+        note: added to the tables of rankings, or to the first table where there is no ranking.
+    """
+    decided = {ranking.table for report in (own, every) for ranking in report.rankings}
+    known, others = {table.id for table in own.tables}, {table.id: table for table in every.tables}
+    tables = [t if t.id in decided or t.id not in others else _extended(t, others[t.id]) for t in own.tables]
+    tables += [table for table in every.tables if table.id not in known | decided]
+    noted = decided & known or {table.id for table in tables[:1]}
+    compared, drawn = {paired.id for paired in own.comparisons}, {chart.id for chart in own.charts}
+    return replace(
+        own,
+        tables=[_noted(table, note) if table.id in noted else table for table in tables],
+        comparisons=[
+            *own.comparisons,
+            *(c for c in every.comparisons if c.id not in compared and c.table not in decided),
+        ],
+        charts=[*own.charts, *(c for c in every.charts if c.id not in drawn and c.table not in decided)],
+        examples=[*own.examples, *(example for example in every.examples if example not in own.examples)],
+    )
+
+
+def _noted(table: Table, note: str) -> Table:
+    return table.model_copy(update={"note": " ".join(filter(None, [table.note, note]))})
+
+
+def _extended(table: Table, other: Table) -> Table:
+    """Return a table with the rows and columns, told by their labels, that only the other one has."""
+    mine = {column.label: column.key for column in table.columns}
+    theirs = {column.label: column for column in other.columns}
+    fresh = {
+        label: column.model_copy(update={"key": f"shown{place}"})
+        for place, (label, column) in enumerate(theirs.items())
+        if label not in mine
+    }
+    keys = {theirs[label].key: mine[label] if label in mine else fresh[label].key for label in theirs}
+    found = {row.label: {keys[key]: value for key, value in row.values.items() if key in keys} for row in other.rows}
+    added = {column.key for column in fresh.values()}
+    rows = [
+        row.model_copy(
+            update={"values": {**row.values, **{k: v for k, v in found.get(row.label, {}).items() if k in added}}}
+        )
+        for row in table.rows
+    ]
+    present = {row.label for row in rows}
+    rows += [Row(**{**dict(row), "values": found[row.label]}) for row in other.rows if row.label not in present]
+    order = [column for column in table.columns if column.key == table.ranked_by]
+    rows = ranked(rows, *order) if order else rows
+    return table.model_copy(update={"columns": (*table.columns, *fresh.values()), "rows": tuple(rows)})

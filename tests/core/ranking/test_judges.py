@@ -1,0 +1,182 @@
+"""Strangers' components are shown, and decide about nobody else before a person accepts them; nobody judges himself."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from imharness.contests import Contest, contest, share_of
+from imharness.ranking.board import make_board
+from imharness.ranking.judges import BROUGHT, Judges, is_accepted
+from imharness.results.boards import Board
+from imharness.results.entries import Standing
+from imharness.results.identity import ComponentRef, digest
+from imharness.results.store import Store
+from imharness.results.sweeps import Sweep
+from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.results.tasks import TaskRecord, TaskSpec
+from imharness.tables import Column, Wins
+from imharness.tracks import Query, TrackReport
+
+UNITS = 24
+ENTRIES = {"harness/none": 20.0, "harness/good": 5.0, "acme/friend": 8.0}
+KINDS = ("attack", "metric", "evaluator", "training", "judge")
+"""Kinds that judge, and two that no track has yet."""
+PROTECTION = Column("d", "D", "Change, %.", "lower", 2, wins=Wins("wins", "Who", "lower D"), cluster="photograph")
+
+
+class Track:
+    """A fifth track, which knows nothing of owners: its ranking is the worst over attacks, mean over other judges."""
+
+    info = SimpleNamespace(id="harness/fifth")
+
+    def __init__(self, kind: str, ranks: tuple[str, ...] = ("defense",)) -> None:
+        self.kind, self.ranks = kind, ranks
+
+    def report(self, query: Query) -> TrackReport:
+        entry, judge = self.ranks[0], self.kind
+        sql = f"SELECT {entry} AS entry, {judge} AS attack, 'fixed' AS attacker, name, photograph, d FROM evaluate"
+        scores = query.blocks(
+            sql, entry="entry", by=["attack", "attacker"], unit="name", measures=["d"], about=["photograph"]
+        )
+        worth = Column("u", "U", "U.", "higher", value=lambda label: Value(value=1.0))
+        kept = [share_of("U", "harness/none", 0.05, lambda label: (np.ones(20), np.ones(20)))]
+        controls = {"harness/none": "no defense"}
+        rules = Contest(scores, PROTECTION, worth, "harness/none", "{winner}", gates=kept, controls=controls)
+        names = sorted({own["attack"] for own in scores.conditions})
+        columns = tuple(ColumnSpec(key=f"c{i}", label=name, description="") for i, name in enumerate(names))
+        rows = []
+        for label in scores.entries:
+            cells = [scores.of("d", label, scores.where(attack=name)) for name in names]
+            rows.append(
+                Row(label=label, values={f"c{i}": Value(value=float(v.mean())) for i, v in enumerate(cells) if len(v)})
+            )
+        study = Table(id="study", title="s", caption="", entry="defense", columns=columns, rows=tuple(rows))
+        return contest(rules, id="ranking", title="r", caption="", entry="defense") + TrackReport([study])
+
+
+def done(store: Store, entry: str, judge: str, kind: str, ranked: str, mean: float) -> TaskRecord:
+    parts = {ranked: (ranked, entry), kind: (kind, judge), "dataset": ("dataset", "acme/photographs")}
+    refs = {
+        role: ComponentRef(kind=own, id=label, version="1", label=label, parameters={})
+        for role, (own, label) in parts.items()
+    }
+    spec = TaskSpec(
+        track="harness/fifth", step="evaluate", version="1", components=refs, options={}, limit=None, seed=0, needs={}
+    )
+    record = TaskRecord(
+        key=digest([entry, judge, kind]),
+        spec=spec,
+        status="done",
+        started="2026-01-01",
+        seconds=0.0,
+        device="cpu",
+        versions={},
+    )
+    numbers = np.abs(np.random.default_rng(len(entry)).normal(mean, 0.3, UNITS))
+    rows = {
+        "name": [f"i{k:02d}" for k in range(UNITS)],
+        "photograph": [f"p{k % 8}" for k in range(UNITS)],
+        "d": numbers,
+    }
+    return store.commit(record, rows, {})
+
+
+def board(
+    root: Path, kind: str, judges: Mapping[str, Mapping[str, float]], standing=(), ranked: str = "defense"
+) -> Board:
+    """`judges`: label -> what it measures of each entry, as far as it is not `ENTRIES`."""
+    store = Store(root)
+    records = [
+        done(store, entry, judge, kind, ranked, own.get(entry, mean))
+        for judge, own in judges.items()
+        for entry, mean in ENTRIES.items()
+    ]
+    known = SimpleNamespace(
+        withdrawn={},
+        facts=lambda records: [],
+        of=lambda records: (),
+        registry=SimpleNamespace(provenance={}.__getitem__),
+        decided=None,
+        standing={
+            id: tuple(Standing(date="", decision=d, reason="") for d in own) for id, own in dict(standing).items()
+        },
+    )
+    sweep = Sweep(
+        track="harness/fifth",
+        title="t",
+        measures="m",
+        profile="p",
+        run_configuration="r",
+        seed=0,
+        limit=None,
+        command="",
+        finished="2026-01-01",
+        missing=(),
+        cells={record.key: record.key for record in records},
+    )
+    return make_board(store, Track(kind, (ranked,)), sweep, known)
+
+
+OWN = {"harness/own": {}, "harness/other": {}}
+CHEAT = {"harness/none": 21.0, "harness/good": 60.0, "acme/friend": 0.1}
+"""What breaks everybody but its friend, as a shuffle of pixels that a defense undoes."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stranger_s_component_changes_no_number_and_no_place_and_is_shown(tmp_path: Path, kind: str) -> None:
+    plain = board(tmp_path / "plain", kind, OWN)
+    found = board(tmp_path / "with", kind, {**OWN, "bad/judge": CHEAT})
+    assert found.rankings == plain.rankings
+    assert found.rankings[0].winner == "harness/good"
+    assert [table.rows for table in found.tables if table.id == "ranking"] == [plain.tables[0].rows]
+    assert f"before a person accepts them: bad/judge ({kind})" in found.tables[0].note
+    before, study = (next(t for t in own.tables if t.id == "study") for own in (plain, found))
+    assert [column.label for column in study.columns] == ["harness/other", "harness/own", "bad/judge"]
+    for old, new in zip(before.rows, study.rows, strict=True):
+        assert {key: new.values[key] for key in old.values} == old.values
+        assert new.values[study.columns[-1].key].value == pytest.approx(CHEAT[new.label], abs=0.5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_person_accepted_decides(tmp_path: Path, kind: str) -> None:
+    found = board(tmp_path, kind, {**OWN, "bad/judge": CHEAT}, {"bad/judge": ("added", "accepted")}).rankings[0]
+    assert found.winner == "acme/friend"
+    assert "bad/judge" in found.places["harness/good"].broken_by
+
+
+def test_what_is_scored_again_flagged_or_withdrawn_has_to_be_accepted_again() -> None:
+    def said(*decisions: str) -> bool:
+        return is_accepted([Standing(date="", decision=own, reason="") for own in decisions])
+
+    assert said("added", "accepted")
+    assert said("added", "accepted", "reproduced")
+    assert not any(said("accepted", own) for own in ("re-scored", "added", "flagged", "withdrawn", "not reproduced"))
+    assert not said()
+    assert not said("added", "reproduced")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ranked", ["defense", "metric", "attack", "evaluator"])
+def test_nobody_is_judged_by_what_its_owner_brought(tmp_path: Path, kind: str, ranked: str) -> None:
+    """Also where a person accepted it: the entry meets less than others, and has no place."""
+    if kind == ranked:
+        pytest.skip("a kind that is ranked does not judge")
+    accepted = {"acme/judge": ("added", "accepted")}
+    found = board(tmp_path, kind, {**OWN, "acme/judge": CHEAT}, accepted, ranked)
+    place, rows = found.rankings[0].places, {row.label: row.values for row in found.tables[0].rows}
+    assert not place["acme/friend"].complete
+    assert "acme/judge" not in place["acme/friend"].broken_by
+    assert rows["acme/friend"]["rank"].value is None
+    assert "acme/friend (acme/judge)" in found.tables[0].note
+    assert "acme/judge" in place["harness/good"].broken_by
+    assert found.rankings[0].winner != "acme/friend"
+
+
+def test_the_owner_of_a_track_hosts_its_contest_and_data_judges_nobody() -> None:
+    track = SimpleNamespace(info=SimpleNamespace(id="acme/track"), ranks=("defense",))
+    judges = Judges.of(track, {})
+    assert judges.hosts == {"harness", "local", "acme"}
+    assert {"dataset", "model"} == BROUGHT

@@ -1,0 +1,76 @@
+"""Defenses that say on their output what they see of a call, but its place in a row of calls and its time."""
+
+import json
+import os
+
+import torch
+
+from imharness.data import generator
+from imharness.images import DefenseInfo, Purification, hookimpl
+
+
+def told(images, rng):
+    """Return numbers about a call."""
+    levels = images.detach() * 255
+    fresh = [torch.equal(s.get_state(), generator(s.initial_seed()).get_state()) for s in rng._streams]
+    return {
+        "off the grid": float((levels - levels.round()).abs().max()) > 1e-3,
+        "outside": bool(((images < 0) | (images > 1)).any()),
+        "rows": len(images),
+        "height": images.shape[2],
+        "width": images.shape[3],
+        "bytes": images.untyped_storage().nbytes(),
+        "strides": sum(images.stride()),
+        "contiguous": images.is_contiguous(),
+        "double": images.dtype != torch.float32,
+        "leaf": images.is_leaf,
+        "requires gradient": images.requires_grad,
+        "gradients on": torch.is_grad_enabled(),
+        "inference": torch.is_inference_mode_enabled() or images.is_inference(),
+        "reduced": torch.is_autocast_enabled("cpu"),
+        "fresh streams": sum(fresh) / len(fresh),
+        "long seeds": sum(s.initial_seed() >= 1 << 48 for s in rng._streams) / len(fresh),
+        "threads": torch.get_num_threads(),
+        "environment": len(os.environ),
+        "files": len(os.listdir("/tmp")),
+        "processes": sum(name.isdigit() for name in os.listdir("/proc")),
+    }
+
+
+def recording(images, rng, draws):
+    """Return the images, with noise if `draws`."""
+    line = json.dumps({name: float(value) for name, value in told(images, rng).items()})
+    os.write(1, f"{line}\n".encode())
+    return (images + rng.uniform(*images.shape[1:]) / 255).clamp(0, 1) if draws else images * 0.99
+
+
+class Moving(Purification):
+    """Darken images, and say what was asked."""
+
+    info = DefenseInfo(id="good/records-moving", version="1", differentiable=True)
+
+    def build(self, device):
+        return lambda images, rng: recording(images, rng, False)
+
+
+class Random(Purification):
+    """Add noise, and say what was asked."""
+
+    info = DefenseInfo(id="good/records-random", version="1", differentiable=True, random=True)
+
+    def build(self, device):
+        return lambda images, rng: recording(images, rng, True)
+
+
+class Fixed(Purification):
+    """Darken images without a gradient, and say what was asked."""
+
+    info = DefenseInfo(id="good/records-fixed", version="1", differentiable=False)
+
+    def build(self, device):
+        return lambda images, rng: recording(images.detach(), rng, False)
+
+
+@hookimpl
+def components():
+    return [Moving(), Random(), Fixed()]

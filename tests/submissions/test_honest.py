@@ -1,0 +1,124 @@
+"""Honest packages on a fresh store, by the commands of a maintainer: no flag, no error, ranked beside the baselines."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.conftest import TEMPLATE
+from tests.submissions.conftest import METADATA, PROFILE, MakeSubmission, zipped
+from tests.submissions.test_run import entry
+from tests.submissions.test_tracks import MEMBERSHIP, PERCEPTUAL, profile_of
+
+from imharness.cli import cli
+from imharness.results.boards import Board
+from imharness.results.store import Store
+from imharness_submissions.ledger import Ledger
+from imharness_submissions.report import SubmissionReport
+
+NAME = "acme-median-smoothing"
+INVERTED = """
+[tracks."harness/reconstruction"]
+select = { dataset = ["harness/thumbnails[size=20]"], model = ["harness/lenet"], attack = ["idlg"], \
+defense = ["plain-gradient"], metric = ["psnr"] }
+options = { epochs = 1, batch_size = 64, learning_rate = 0.05, judge = "harness/convnet8[width=2]", attacked = 2, \
+gradients_only = ["harness/idlg"] }
+"""
+"""A network whose gradients are inverted within seconds: a model is ranked where the attack converged."""
+
+
+def harness(*words: str | Path) -> None:
+    done = CliRunner().invoke(cli, [str(word) for word in words])
+    assert done.exit_code == 0, done.output
+
+
+def template_wheel(folder: Path) -> Path:
+    """Pack the template as its build does: the module, and metadata with what `pyproject.toml` asks for."""
+    project = tomllib.loads((TEMPLATE / "pyproject.toml").read_text())["project"]
+    module = NAME.replace("-", "_")
+    path, facts = folder / f"{module}-{project['version']}-py3-none-any.whl", f"{module}-{project['version']}.dist-info"
+    needs = "".join(f"Requires-Dist: {wanted}\n" for wanted in project["dependencies"])
+    points = "".join(f"{name} = {place}\n" for name, place in project["entry-points"]["imharness"].items())
+    contents = {
+        f"{module}.py": (TEMPLATE / f"{module}.py").read_text(),
+        f"{facts}/METADATA": METADATA.replace("1.0", project["version"]).format(NAME) + needs,
+        f"{facts}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{facts}/entry_points.txt": f"[imharness]\n{points}",
+    }
+    return zipped(path, contents)
+
+
+def computed(folder: Path, profile: Path, store: Path, limit: int) -> SubmissionReport:
+    """Run a submission on a store that nobody has used, and then what it is compared with."""
+    where = ("--store", store, "--site", store.parent / "site", "--profile", profile, "--device", "cpu")
+    where = (*where, "--limit", str(limit), "--workers", "0")
+    harness("submissions", "run", folder, *where)
+    stored = json.loads((store / "submissions" / f"{folder.name}.json").read_text())
+    harness("run", "--all", *where, "--progress", "none")
+    report = SubmissionReport.model_validate(stored["report"])
+    assert report.flags() == ()
+    assert report.unavailable == ()
+    assert report.cells
+    assert [line.decision for line in Ledger(store).lines()] == ["added"]
+    return report
+
+
+def board_of(store: Path, track: str) -> Board:
+    board = Store(store).board(f"harness/{track}")
+    assert board is not None
+    return board
+
+
+def test_the_template_is_ranked_beside_the_baselines(tmp_path: Path) -> None:
+    profile, store = tmp_path / "tiny.toml", tmp_path / "store"
+    profile.write_text(PROFILE.replace('["none"]', '["none", "jpeg", "gaussian-blur"]'))
+    harness("submissions", "new", NAME, "--wheel", template_wheel(tmp_path), "--dir", tmp_path / "submissions")
+    folder = tmp_path / "submissions" / NAME
+    harness("submissions", "validate", folder)
+    report = computed(folder, profile, store, 12)
+    own = {"acme/median-smoothing", "acme/median-smoothing[radius=2]"}
+    assert set(report.entries) == own
+    (ranking,) = board_of(store, "iqa").rankings
+    assert own | {"harness/none", "harness/jpeg", "harness/gaussian-blur"} == ranking.places.keys()
+    assert [label for label, place in ranking.places.items() if place.flags or not place.complete] == []
+
+
+def numbers(board: Board, table: str, name: str) -> set[str]:
+    """Return the columns in which rows with a component of this name have a number."""
+    rows = [row for found in board.tables if found.id == table for row in found.rows if name in row.label]
+    return {column for row in rows for column, value in row.values.items() if value.value is not None}
+
+
+@pytest.mark.parametrize(
+    ("module", "id", "kind", "tables", "shown"),
+    [
+        ("contrast", "good/contrast", "metric", PROFILE, ("iqa", "distortion", "achieved", "harness/embedded-cnn")),
+        ("stranger", "good/blurred", "metric", PERCEPTUAL, ("perceptual", "attacked", "moved-4", "harness/psnr")),
+        (
+            "stranger",
+            "good/all-evidence",
+            "evaluator",
+            MEMBERSHIP,
+            ("membership", "evaluators", "accuracy", "harness/confidence"),
+        ),
+        (
+            "stranger",
+            "good/noisy-gradients",
+            "defense",
+            INVERTED,
+            ("reconstruction", "ranking", "rank", "harness/plain-gradient"),
+        ),
+    ],
+)
+def test_honest_entries_of_other_kinds_stand_beside_the_baselines(
+    submission: MakeSubmission, tmp_path: Path, module: str, id: str, kind: str, tables: str, shown: tuple[str, ...]
+) -> None:
+    folder = submission(f"../submissions/tracks/{module}", entry(id, kind))
+    computed(folder, profile_of(tmp_path, tables[tables.index("[tracks") :]), tmp_path / "store", 12)
+    track, table, column, baseline = shown
+    board = board_of(tmp_path / "store", track)
+    assert column in numbers(board, table, baseline)
+    assert numbers(board, table, id) == numbers(board, table, baseline)
+    places = {label: place for ranking in board.rankings for label, place in ranking.places.items()}
+    assert [label for label, place in places.items() if place.flags or not place.complete] == []
