@@ -36,7 +36,7 @@ CLUSTER = {"cluster": "source", "cluster_unit": "photograph"}
 UNAWARE, ADAPTIVE = "unaware", "adaptive"
 ALSO = ("harness/semsim", "harness/psnr")
 """Metrics by which a winner has to be better, too, whichever ranks; fixed here, not chosen on a board."""
-SURVIVING = re.compile(r"surviving=[^,\]]*,?|,?surviving=[^,\]]*")
+SURVIVING = re.compile(r"\[surviving=[^,\]]*\]|surviving=[^,\]]*,|,surviving=[^,\]]*")
 
 
 @dataclass(frozen=True)

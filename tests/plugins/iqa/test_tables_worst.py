@@ -275,7 +275,10 @@ def test_an_entry_whose_audit_fails_and_a_control_are_not_crowned(finished: Fini
         "gain": [0.1] * 12,
     }
     finished.add("audit", audited, ("dataset", "metric", "defense"))
-    told = [{"label": NONE, "control": "no defense"}, {"label": "x/noise", "control": "random noise"}]
+    told = [
+        {"kind": "defense", "label": NONE, "control": "no defense"},
+        {"kind": "defense", "label": "x/noise", "control": "random noise"},
+    ]
     query = ResultQuery(finished.store, finished.records, told)
     rules = worst.rules(query, study, 0.05)
     assert rules.controls == {NONE: "no defense", "x/noise": "random noise"}

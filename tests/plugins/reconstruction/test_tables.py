@@ -186,13 +186,14 @@ def test_models_that_share_no_attack_are_not_set_against_each_other(results: Res
 
 def test_what_the_attack_that_knows_of_pruning_reaches_stands_beside_the_one_that_does_not(results: Results) -> None:
     """Against pruning the unaware attack reaches 9 dB and the adaptive one 17: the worst case is the adaptive one."""
-    reached = {(PLAIN, "x/a"): [16, 20], (PLAIN, "x/b"): [16, 20], (PRUNED, "x/a"): [8, 10], (PRUNED, "x/b"): [15, 19]}
+    plain, unaware = [16, 20], "x/a[surviving=False]"
+    reached = {(PLAIN, unaware): plain, (PLAIN, "x/a"): plain, (PRUNED, unaware): [8, 10], (PRUNED, "x/a"): [15, 19]}
     for (defense, attack), score in reached.items():
         results.leaks(defense, score, attack=attack)
     facts = {"kind": "attack", "control": ""}
     known = [
-        {**facts, "label": "x/a", "parameters": '{"surviving": false}'},
-        {**facts, "label": "x/b", "parameters": '{"surviving": true}'},
+        {**facts, "label": "x/a[surviving=False]", "parameters": '{"surviving": false}'},
+        {**facts, "label": "x/a", "parameters": '{"surviving": true}'},
         {"kind": "defense", "label": PRUNED, "control": "a control of its own", "parameters": "{}"},
     ]
     found = report(ResultQuery(results.store, results.records, known))
@@ -200,7 +201,7 @@ def test_what_the_attack_that_knows_of_pruning_reaches_stands_beside_the_one_tha
     assert means(table, "unaware") == {f"x/m + {PRUNED}": 9, f"x/m + {PLAIN}": 18}
     assert means(table, "aware") == {f"x/m + {PRUNED}": 17, f"x/m + {PLAIN}": 18}
     assert means(table, "worst") == {f"x/m + {PRUNED}": 17, f"x/m + {PLAIN}": 18}
-    assert ranking.places[f"x/m + {PRUNED}"].broken_by == {"x/b": 1.0}
+    assert ranking.places[f"x/m + {PRUNED}"].broken_by == {"x/a": 1.0}
     assert ranking.places[f"x/m + {PRUNED}"].control == "a control of its own"
 
 
