@@ -82,7 +82,7 @@ def test_units_of_one_source_count_as_one(scores: np.ndarray) -> None:
 
 def test_behind_a_ranking_the_worst_attack_on_each_unit_counts(scores: np.ndarray) -> None:
     result = result_with(scores, tuple(f"u{i:02}" for i in range(12)), over=("attack",), tail=0.002)
-    place = Place(complete=True, passes=True, front=True, broken_by={})
+    place = Place(complete=True, gate="passes", front=True, broken_by={})
     ranking = Ranking(
         table="main",
         comparison="d",
