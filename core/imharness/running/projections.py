@@ -3,8 +3,8 @@
 A mean over an image, or a score, is one projection of D(x): a gradient can be right there and wrong everywhere else. So
 each image x is changed by v in both directions, y = D(x + v) - D(x - v). Here v has one sign in each of many squares.
 Let J be the Jacobian of D for such changes, and J' the one of which the gradient gives J'^T y. The cosine of the two
-matrices, <J', J> / (|J'| |J|), follows from <J'^T y, v> for the product, |y| for J, and |J'^T u| with random signs u
-for J'. It is 1 for an exact gradient, whatever D does and however the gradient is scaled.
+matrices, ``<J', J> / (|J'| |J|)``, follows from ``<J'^T y, v>`` for the product, ``|y|`` for J, and ``|J'^T u|`` with
+random signs u for J'. It is 1 for an exact gradient, whatever D does and however the gradient is scaled.
 
 Cost: 12 passes through the defense and 6 back for each image, four and two for each size of squares. A gradient is
 found whose cosine is below `LEAST`: a mirror with the gradient g + e flip(g) has a cosine of about e, and so has the
@@ -29,9 +29,9 @@ from imharness.running.target import storable
 CHANGE = 8 / 255
 """The size of a change of a value: as large as attacks on defenses make it."""
 ANSWERED = 0.1
-"""The least answer, |y| / |2 v|, from which anything is learned."""
+"""The least answer, ``|y| / |2 v|``, from which anything is learned."""
 LINEAR = 0.1
-"""A defense counts as linear below this |D(x + v) + D(x - v) - 2 D(x)| / |y|."""
+"""A defense counts as linear below this ``|D(x + v) + D(x - v) - 2 D(x)| / |y|``."""
 LEAST, LEAST_OWN = 0.2, 0.7
 """The least cosine of a gradient that attacks can follow, and of a linear defense's own."""
 
@@ -43,7 +43,7 @@ class Followed:
     Attributes:
         cosine: of the gradient with the defense, in [-1, 1] up to noise; NaN where no change was answered.
         least: the least cosine of an honest gradient, `LEAST` or `LEAST_OWN`.
-        answer: the largest |y| / |2 v|, per value; 0 where outputs stay exactly as they are.
+        answer: the largest ``|y| / |2 v|``, per value; 0 where outputs stay exactly as they are.
     """
 
     cosine: torch.Tensor
