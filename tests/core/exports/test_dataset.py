@@ -139,7 +139,12 @@ def test_the_hub_library_reads_the_card_and_uploads_once_for_each_release(
 
     card = huggingface_hub.DatasetCard(files()["README.md"].decode())
     assert card.data.license == "apache-2.0"
-    assert [own["config_name"] for own in card.data.to_dict()["configs"]] == ["rankings", "numbers", "entries"]
+    assert [own["config_name"] for own in card.data.to_dict()["configs"]] == [
+        "rankings",
+        "findings",
+        "numbers",
+        "entries",
+    ]
     calls: list[tuple[str, dict]] = []
 
     class Api:
