@@ -51,6 +51,7 @@ from imharness_iqa.steps import (
     transfer,
 )
 from imharness_iqa.tables import BASELINE, report
+from imharness_iqa.tables.choice import BOTH_HALVES
 from imharness_iqa.work import work
 
 DISTANCES = {
@@ -109,6 +110,12 @@ class IqaTrack(Track):
         ge=0,
         le=1,
         description="Mean SSIM of D(x) to x, geometry undone, that a defense must keep to win.",
+    )
+    variants_from: int = Field(
+        default=BOTH_HALVES,
+        ge=BOTH_HALVES,
+        description="Photographs from which on the best variant of a defense is chosen on half of them, and all "
+        "entries are reported on the other half; with fewer, variants have default values, and all are reported on.",
     )
     strengths: tuple[str, ...] = Field(default=("weak", "medium", "strong"), description="Strengths of each attack.")
     adaptive: tuple[str, ...] = Field(
@@ -291,7 +298,7 @@ class IqaTrack(Track):
 
     def report(self, query: Query) -> TrackReport:
         """Return the tables of the paper that the finished cells allow, and their charts."""
-        return report(query, self.utility_loss, self.fidelity)
+        return report(query, self.utility_loss, self.fidelity, self.variants_from)
 
 
 class _Attack:

@@ -18,20 +18,21 @@ from imharness_iqa.tables import (
     transfer,
     worst,
 )
+from imharness_iqa.tables.choice import BOTH_HALVES
 from imharness_iqa.tables.data import BASELINE, COMPUTED, load
 
 __all__ = ["BASELINE", "report"]
 
 
-def report(query: Query, share: float, least: float = 0.0) -> TrackReport:
+def report(query: Query, share: float, least: float = 0.0, fewest: int = BOTH_HALVES) -> TrackReport:
     """Return what the finished cells allow.
 
     `share`: the largest share of the undefended SROCC that a winner may lose. `least`: the SSIM of D(x) to x that it
-    must keep.
+    must keep. `fewest`: the photographs from which on the best variant of a defense is chosen on half of them.
     """
     if "external" not in query.steps and not query.steps >= COMPUTED:
         return TrackReport()
-    study = load(query)
+    study = load(query, fewest)
     if not study.attacked.conditions:
         return TrackReport()
     rules = worst.rules(query, study, share, least)

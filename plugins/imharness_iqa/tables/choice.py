@@ -18,7 +18,11 @@ BOTH_HALVES = 10
 
 
 def choose(
-    fixed: "Part", entries: Mapping[str, str], trained: Collection[str], aware: Collection[str] = ()
+    fixed: "Part",
+    entries: Mapping[str, str],
+    trained: Collection[str],
+    aware: Collection[str] = (),
+    fewest: int = BOTH_HALVES,
 ) -> tuple[list[str], set[str]]:
     """Return one variant of each purification, sorted by label, and the photographs on which variants were chosen.
 
@@ -26,8 +30,8 @@ def choose(
     there stands for itself. `aware`: labels of defenses that attackers who know the defense attacked; if these are some
     of several variants, the others are left out, so that both attackers meet the same one. Of several variants, the one
     with the lowest D is taken, over the conditions that all of them have, on half of each data set's photographs; what
-    is reported must be measured on the others. If there are fewer than `BOTH_HALVES` photographs, or no such condition,
-    the variant with default values is taken, and nothing is chosen.
+    is reported must be measured on the others. If there are fewer than `fewest` photographs, or no such condition, the
+    variant with default values is taken, and nothing is chosen.
     """
     present = {fixed.blocks.entries[row] for _, row in fixed.lines("d")} - set(trained)
     variants: dict[str, list[str]] = {}
@@ -36,7 +40,7 @@ def choose(
     variants = {entry: [own for own in labels if own in aware] or labels for entry, labels in variants.items()}
     several = [label for labels in variants.values() if len(labels) > 1 for label in labels]
     seen = sorted({p for c, _ in fixed.of(*several).lines("d") for p in fixed.photographs[fixed.places[c]]})
-    held = _chosen_from(seen) if len(seen) >= BOTH_HALVES else set()
+    held = _chosen_from(seen) if len(seen) >= fewest else set()
     half = fixed.on(held)
     found, picked = [], False
     for entry, labels in variants.items():

@@ -15,7 +15,7 @@ from imharness.errors import UsageError
 from imharness.tables import Blocks, ColumnSpec, Lazy
 from imharness.tracks import Query
 from imharness_iqa.tables.attackers import with_common
-from imharness_iqa.tables.choice import choose, said_of
+from imharness_iqa.tables.choice import BOTH_HALVES, choose, said_of
 from imharness_iqa.tables.part import Part, Sources
 
 Columns = Mapping[str, np.ndarray]
@@ -124,8 +124,8 @@ class Study:
     note: str
 
 
-def load(query: Query) -> Study:
-    """Return the results of the finished cells, both computed and imported."""
+def load(query: Query, fewest: int = BOTH_HALVES) -> Study:
+    """Return the results of the finished cells, both computed and imported; for `fewest` see `choose`."""
     own = query.steps >= COMPUTED
     external = _external(query)
     sources = read_sources(query)
@@ -153,7 +153,7 @@ def load(query: Query) -> Study:
     )
     through = attacked.where(attacker="adaptive")
     aware = {through.blocks.entries[row] for _, row in through.lines("d")}
-    chosen, held = choose(attacked.where(attacker="fixed"), entries, trained, aware)
+    chosen, held = choose(attacked.where(attacker="fixed"), entries, trained, aware, fewest)
     rest = set(attacked.photographs) | set(clean.photographs)
     reported, reported_clean = (part.on(rest - held) if held else part for part in (attacked, clean))
     return Study(

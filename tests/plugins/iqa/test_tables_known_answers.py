@@ -14,7 +14,7 @@ from imharness.tracks import Output
 from imharness_iqa import steps
 from imharness_iqa.sampling import disjoint, spread_over
 from imharness_iqa.tables import certified, grouped, overall, parameters, trained
-from imharness_iqa.tables.data import EPS
+from imharness_iqa.tables.data import EPS, load
 from imharness_iqa.tables.sampling import over_draws, studies
 
 
@@ -293,6 +293,13 @@ def test_too_few_photographs_for_both_halves_choose_nothing_and_report_all(study
     found = two_variants(study, [f"i{k}" for k in range(9)], ["d"] * 9)
     assert found.chosen == ["x/a"], "the default values"
     assert found.reported.where(attacker="fixed").mean("d").n == 9
+
+
+def test_a_track_may_ask_for_more_photographs_before_variants_are_chosen(study, finished) -> None:
+    assert two_variants(study, [f"i{k}" for k in range(12)], ["d"] * 12).chosen == ["x/a[q=1]"]
+    found = load(finished.query(), 13)
+    assert found.chosen == ["x/a"]
+    assert found.reported.where(attacker="fixed").mean("d").n == 12
 
 
 def test_a_small_data_set_keeps_photographs_on_both_halves(study) -> None:
