@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from imharness.results.boards import Board
+from imharness.results.tables import joined
 from imharness_leaderboard.addresses import table_page, track_page
 from imharness_leaderboard.entries import EntryView
 from imharness_leaderboard.fronts import Front, front_of
 from imharness_leaderboard.rankings import RankingView
-from imharness_leaderboard.wording import brief, joined, partial
+from imharness_leaderboard.wording import brief, partial
 
 
 @dataclass(frozen=True)

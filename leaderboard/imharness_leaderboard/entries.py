@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from imharness.results.boards import Board
 from imharness.results.entries import Entry
 from imharness.results.rankings import Kept, Place, Ranking
-from imharness.results.tables import ColumnSpec, Row, Table, several
+from imharness.results.tables import ColumnSpec, Row, Table, joined, several
 from imharness_leaderboard.addresses import entry_page
 from imharness_leaderboard.conditions import CONDITIONS
 from imharness_leaderboard.gallery import GalleryExample
 from imharness_leaderboard.tables import column_named, table_named, why
-from imharness_leaderboard.wording import brief, joined
+from imharness_leaderboard.wording import brief
 
 Rival = tuple[str, float | None, float | None]
 """Another entry's label, and the shares of conditions won and lost against it, %."""

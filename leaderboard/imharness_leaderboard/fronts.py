@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from imharness.results.rankings import Ranking
-from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.results.tables import ColumnSpec, Row, Table, Value, joined
 from imharness_leaderboard.chips import short_names
 from imharness_leaderboard.drawing import Label, Mark, Scale, ends, place_labels, scale_of
 from imharness_leaderboard.tables import column_named, shown
-from imharness_leaderboard.wording import joined
 
 LEFT, RIGHT, TOP, BOTTOM = 58.0, 14.0, 14.0, 44.0
 """Room around the drawing for its axes, px."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
@@ -52,12 +52,6 @@ def human_size(size: int) -> str:
     if size < 1000:
         return f"{size} B"
     return f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1e6:.1f} MB"
-
-
-def joined(words: Iterable[str]) -> str:
-    """Return words as a list within a sentence: ``a, b and c``."""
-    *first, last = list(words) or [""]
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def partial(board: Board) -> str:

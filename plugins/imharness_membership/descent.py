@@ -5,6 +5,7 @@ a step counter for each parameter would add a third to it. The numbers equal tho
 parameter has a gradient in all steps or in none: the correction of the moments counts the steps of all parameters.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 import torch
@@ -13,7 +14,7 @@ BETAS, EPS = (0.9, 0.999), 1e-8
 """Adam's decay rates and epsilon (Kingma & Ba, ICLR 2015), the defaults of `torch.optim.Adam`."""
 
 
-class Descent:
+class Descent(ABC):
     """Gradient descent on parameters that are all on one device.
 
     `learning_rate` may be changed between steps.
@@ -31,9 +32,9 @@ class Descent:
         with torch.no_grad():
             self._update([place for place, own in enumerate(self._parameters) if own.grad is not None])
 
+    @abstractmethod
     def _update(self, places: list[int]) -> None:
         """Change the parameters at these places by their gradients."""
-        raise NotImplementedError
 
 
 class Sgd(Descent):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from imharness.ranking.rules import Contest
 from imharness.ranking.standing import Standing
 from imharness.results.rankings import Place
-from imharness.results.tables import ColumnSpec, Value
+from imharness.results.tables import ColumnSpec, Value, joined
 from imharness.statistics.clusters import FEWEST
 from imharness.statistics.differences import MOST, Differences
 
@@ -80,11 +80,6 @@ def _several(rules: Contest, standing: Standing, values: Values) -> str:
 def some(labels: Sequence[str]) -> list[str]:
     """Return the first labels, and how many more there are."""
     return [*labels[:NAMED], *([f"{len(labels) - NAMED} more"] if len(labels) > NAMED else [])]
-
-
-def joined(words: Sequence[str]) -> str:
-    """Return words as a list within a sentence."""
-    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
 
 
 def _specs(rules: Contest) -> list[ColumnSpec]:

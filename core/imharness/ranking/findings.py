@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from imharness.ranking.claim import joined, some
+from imharness.ranking.claim import some
 from imharness.ranking.rules import Contest
 from imharness.ranking.standing import Standing
 from imharness.results.findings import Finding, Kind, Measured, Tier
 from imharness.results.rankings import Kept, Place
-from imharness.results.tables import ColumnSpec, Value, several
+from imharness.results.tables import ColumnSpec, Value, joined, several
 from imharness.statistics.differences import MOST, Told
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from imharness.ranking.ranking import ranked
 from imharness.results.entries import ACCEPTED, Standing
-from imharness.results.identity import LOCAL
+from imharness.results.identity import HARNESS, LOCAL, owner_of
 from imharness.results.report import TrackReport
 from imharness.results.tables import Row, Table
 from imharness.results.tasks import TaskRecord
@@ -16,7 +16,6 @@ from imharness.results.tasks import TaskRecord
 if TYPE_CHECKING:
     from imharness.contracts.track import Track
 
-HARNESS = "harness"
 BROUGHT = frozenset({"dataset", "model"})
 """Kinds that whoever starts a run chooses: entries are measured on them, and they judge nobody."""
 
@@ -62,11 +61,6 @@ class Judges:
 
     def _decides(self, id: str) -> bool:
         return owner_of(id) in self.hosts or id in self.accepted
-
-
-def owner_of(id: str) -> str:
-    """Return who a component belongs to: what stands before the slash of its id or label."""
-    return id.partition("/")[0]
 
 
 def is_accepted(standing: Sequence[Standing]) -> bool:

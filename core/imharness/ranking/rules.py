@@ -13,11 +13,11 @@ from imharness.ranking.gates import Gate
 from imharness.ranking.ranking import Column
 from imharness.ranking.tables import mean_value, value_of
 from imharness.results.blocks import Blocks, Lazy
+from imharness.results.identity import HARNESS, owner_of
 from imharness.results.tables import Value
 from imharness.statistics.bootstrap import interval
 
 Floats = npt.NDArray[np.float64]
-OWN = "harness/"
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class Contest:
 
 def is_own(entry: str) -> bool:
     """Say whether everything in an entry, such as ``harness/lenet + harness/ats``, is the harness's own."""
-    return all(part.startswith(OWN) for part in entry.split(" + "))
+    return all(owner_of(part) == HARNESS for part in entry.split(" + "))
 
 
 def common(entries: Sequence[str], had: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

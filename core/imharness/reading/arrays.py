@@ -7,7 +7,6 @@ import math
 import re
 import struct
 import zipfile
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.errors import UsageError
-from imharness.reading.opening import GIB, MIB, plain_file, shown
+from imharness.reading.opening import DAMAGED, GIB, MIB, plain_file, shown
 from imharness.reading.text import reason
 
 Array = npt.NDArray[Any]
@@ -26,20 +25,8 @@ RATIO = 250
 FREE = 64 * MIB
 _HEAD = 10_000
 _NUMBERS = re.compile(r"[<>|=](b1|[iu][1248]|f[248])")
-_FAILURES = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    NotImplementedError,
-    RuntimeError,
-    EOFError,
-    OSError,
-    ValueError,
-    OverflowError,
-    SyntaxError,
-    MemoryError,
-)
-"""What the readers of zip files and of array headers raise for other files; a bad header raises `SyntaxError`."""
+_FAILURES = (*DAMAGED, SyntaxError, MemoryError)
+"""What readers of zip files and of array headers raise for other files; a bad header raises `SyntaxError`."""
 
 
 def read_arrays(path: Path, names: Iterable[str] = (), limit: int = 4 * GIB) -> dict[str, Array]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +16,19 @@ from imharness.errors import UsageError
 
 MIB = 1 << 20
 GIB = 1 << 30
+DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    ValueError,
+    OverflowError,
+)
+"""What `zipfile` raises for damaged archives: `NotImplementedError` for a compression that it does not know,
+`RuntimeError` for an encrypted file."""
 
 
 @contextmanager

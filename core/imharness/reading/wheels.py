@@ -6,9 +6,7 @@ import email.parser
 import email.policy
 import re
 import stat
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -16,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from packaging.requirements import Requirement
 
 from imharness.errors import UsageError
-from imharness.reading.opening import GIB, MIB, plain_file, read_bytes, shown
+from imharness.reading.opening import DAMAGED, GIB, MIB, plain_file, read_bytes, shown
 from imharness.reading.requirements import requirement_of
 from imharness.reading.text import is_plain, reason
 
@@ -45,17 +43,6 @@ SHOWN = (
     "Requires-Dist",
 )
 """The fields of metadata that the harness reads or shows; each must be one line without control characters."""
-_FAILURES = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    NotImplementedError,
-    RuntimeError,
-    EOFError,
-    OSError,
-    ValueError,
-    OverflowError,
-)
 
 
 @dataclass(frozen=True)
@@ -83,7 +70,7 @@ def check_wheel(path: Path) -> WheelFacts:
                 for member in members:
                     content.open(member).close()  # fails if the two lists of names differ
                 name, version, wanted = _facts(content.read(_metadata(path, members)), shown(path))
-        except _FAILURES as error:
+        except DAMAGED as error:
             raise UsageError(f"{shown(path)} is not a wheel: {reason(error)}") from None
     return WheelFacts(name, version, wanted, tuple(member.filename for member in members))
 

@@ -10,10 +10,17 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+HARNESS = "harness"
+"""The owner of this project's own components; no other package may use it."""
 LOCAL = "local"
 """The owner of objects that a notebook or script makes, as by `imharness.defense`; no published table has them."""
 LEFT_HERE = "an object of a notebook or script, which nobody else can run"
 """Why tables for others leave such an object out."""
+
+
+def owner_of(id: str) -> str:
+    """Return who a component belongs to: what stands before the slash of its id or label."""
+    return id.partition("/")[0]
 
 
 def canonical_json(value: object) -> str:

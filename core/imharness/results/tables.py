@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -48,6 +48,12 @@ class ColumnSpec(BaseModel, frozen=True, extra="forbid"):
 def several(number: int, what: str) -> str:
     """Return a number of things in words, as in "1 image" and "4 images"."""
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def joined(words: Iterable[str]) -> str:
+    """Return words as a list within a sentence: ``a, b and c``."""
+    *first, last = list(words) or [""]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 class Row(BaseModel, frozen=True, extra="forbid"):

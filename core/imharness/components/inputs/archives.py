@@ -7,13 +7,12 @@ import shutil
 import stat
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from imharness.errors import HarnessError, UsageError
-from imharness.reading.opening import GIB, plain_file, shown
+from imharness.reading.opening import DAMAGED, GIB, plain_file, shown
 from imharness.reading.text import is_plain, reason
 
 PACKED = 256 * GIB
@@ -23,16 +22,7 @@ RATIO = 200
 """The most unpacked bytes for each byte of an archive, if they are more than `FREE`."""
 MEMBERS = 2_000_000
 BLOCK = 1 << 20
-_FAILURES = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    zlib.error,
-    EOFError,
-    OSError,
-    ValueError,
-    RuntimeError,
-    NotImplementedError,
-)
+_FAILURES = (*DAMAGED, tarfile.TarError)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
