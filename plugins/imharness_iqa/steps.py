@@ -1,6 +1,5 @@
 """The steps of the track: what its cells compute for each image."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -10,8 +9,6 @@ import torch.nn.functional as F
 from imharness.data import ImageSet
 from imharness.images import (
     BaseAttack,
-    Certificate,
-    Certification,
     FittedAttack,
     ImageRng,
     Perturb,
@@ -20,8 +17,7 @@ from imharness.images import (
 from imharness.tracks import Output, StepContext, StepResult, step
 from imharness_iqa.apart import apart, photographs_of
 from imharness_iqa.rescaling import RescaledTarget, Rescaling
-from imharness_iqa.sampling import colourfulness, spatial_information, spread_over
-from imharness_iqa.smoothing import ClassSmoothing, MedianSmoothing
+from imharness_iqa.sampling import colourfulness, spatial_information
 
 CALIBRATED = "calibrated"
 """The need and option of attacks whose strength the step `calibrate` found."""
@@ -194,77 +190,6 @@ def transfer(context: StepContext) -> StepResult:
     )
 
 
-@step(version="3", shared=True)
-def smooth(context: StepContext) -> StepResult:
-    """Score noisy copies of some images, clean or attacked; several certifications read one pass."""
-    every, metric = context.images(), context.build("metric")
-    images, places = _certified(context)
-    noisy = context.build("defense", method="smooth")
-    attacked = stored_images(every, context.need("attacked")) if context.options["attacked"] else None
-
-    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
-        shown = batch if attacked is None else attacked([places[p] for p in positions]).to(batch.device)
-        started = time.perf_counter()
-        scores = noisy(metric, shown, context.rng(names_of(images, positions), "smoothing")).cpu()  # waits for a GPU
-        took = scores.new_full((len(scores),), (time.perf_counter() - started) / len(scores), dtype=torch.float64)
-        return {"scores": scores, "seconds": took}
-
-    found = context.map(images, measure)
-    seconds = found.pop("seconds").mean()
-    return StepResult(arrays=found, facts={"seconds": seconds})
-
-
-@step(version="4")
-def certify(context: StepContext) -> StepResult:
-    """Certify the scores of noisy copies: within distance `reach`, the score lies between `low` and `high`."""
-    images, _ = _certified(context)
-    scores = torch.from_numpy(np.asarray(context.need("noisy").arrays["scores"]))
-    component: Certification = context.component("defense")
-    found = context.build("defense")(scores, context.component("metric").bounds)
-    ends = component.ends(scores) if isinstance(component, MedianSmoothing) else (found.value, found.value)
-    rows = {
-        "score": found.value,
-        "radius": found.radius,
-        "delta": found.delta,
-        "abstained": found.abstained,
-        "low": ends[0],
-        "high": ends[1],
-        "reach": reach(component, found),
-    }
-    kind = {
-        "entry": [component.without_grid().label] * len(images),
-        "classes": [component.classes if isinstance(component, ClassSmoothing) else 0] * len(images),
-    }
-    numbers = {name: column.numpy() for name, column in rows.items()}
-    return StepResult(rows={"name": list(images.names), **kind, **numbers})
-
-
-@step(version="1", shared=True)
-def inside(context: StepContext) -> StepResult:
-    """Certify attacked images that were pulled back into the radius of each image's own certificate.
-
-    `distance`: Euclidean, from the image; NaN where the certificate has no radius.
-    """
-    every, metric = context.images(), context.build("metric")
-    images, places = _certified(context)
-    noisy, attacked = context.build("defense", method="smooth"), stored_images(every, context.need("attacked"))
-    radius = torch.from_numpy(np.nan_to_num(context.need("certified").rows["reach"]))
-
-    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
-        change = attacked([places[p] for p in positions]).to(batch.device) - batch
-        length = change.flatten(1).norm(dim=1)
-        distance = length.minimum(radius[positions].to(length))
-        shown = batch + (distance / length.clamp(min=1e-9)).view(-1, 1, 1, 1) * change
-        scores = noisy(metric, shown, context.rng(names_of(images, positions), "inside"))
-        return {"scores": scores, "distance": distance}
-
-    made = context.map(images, measure)
-    found = context.build("defense")(torch.from_numpy(np.asarray(made["scores"])), context.component("metric").bounds)
-    distance = np.where(radius.numpy() > 0, made["distance"], np.nan)
-    rows = {"score": found.value.numpy(), "abstained": found.abstained.numpy(), "distance": distance}
-    return StepResult(rows={"name": list(images.names), **rows})
-
-
 @step(version="1")
 def gallery(context: StepContext) -> StepResult:
     """Keep the first images for the gallery, as they are, attacked and defended, each with its score."""
@@ -281,16 +206,6 @@ def gallery(context: StepContext) -> StepResult:
             rows[column].append(float(score(batch)))
         arrays |= {f"{name}-{p}": batch.mul(255).round().byte().cpu().numpy() for name, batch in shown.items()}
     return StepResult(rows=rows, arrays=arrays)
-
-
-def reach(component: Certification, certificate: Certificate) -> torch.Tensor:
-    """Return the Euclidean distance within which a certificate holds, ``(N,)``, 0 where there is none.
-
-    For median smoothing it is a parameter of the defense.
-    """
-    if isinstance(component, MedianSmoothing):
-        return torch.full_like(certificate.value, component.epsilon)
-    return torch.where(certificate.abstained, torch.zeros_like(certificate.radius), certificate.radius)
 
 
 def target_of(context: StepContext, names: Sequence[str], *, counted: bool = True, versions: bool = True):
@@ -335,13 +250,6 @@ def gradient(context: StepContext, role: str = "attack") -> str:
 def scorer(context: StepContext) -> str:
     """Return the role that scores defended images: a training defense puts other weights into the metric."""
     return TUNED if TUNED in context.roles else "metric"
-
-
-def _certified(context: StepContext) -> tuple[ImageSet, list[int]]:
-    """Return the images that certified defenses see, and their positions: equally many of each photograph."""
-    images = context.images()
-    places = spread_over(photographs_of(images), images.names, int(context.options["images"]))
-    return images.at(places), places
 
 
 def names_of(images: ImageSet, positions: Sequence[int]) -> list[str]:

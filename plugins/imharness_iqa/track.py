@@ -33,21 +33,19 @@ from imharness_iqa.apart import training_split
 from imharness_iqa.audit import IDENTITY, SEARCH, audit, unaware
 from imharness_iqa.calibrating import calibrate
 from imharness_iqa.calibration import Preset, at, located, published, read_presets
+from imharness_iqa.certifying import certify, inside, plan_certificates, plan_inside, smooth
 from imharness_iqa.rescaling import Rescaling
 from imharness_iqa.steps import (
     CALIBRATED,
     STAND_IN,
     TUNED,
     attack,
-    certify,
     clean,
     defended,
     evaluate,
     fit,
     gallery,
-    inside,
     purify,
-    smooth,
     transfer,
 )
 from imharness_iqa.tables import BASELINE, report
@@ -78,11 +76,7 @@ NAMING = {
 class IqaTrack(Track):
     """Image-quality metrics under attack: which defense keeps images in their order of quality."""
 
-    info = Info(
-        id="harness/iqa",
-        version="2",
-        paper="gushchin2025",
-    )
+    info = Info(id="harness/iqa", version="2", paper="gushchin2025")
     title = "Image-quality metrics under attack"
     measures = "How well a defense keeps images in their order of quality when an attack raises the score of one."
     steps = (
@@ -207,7 +201,7 @@ class IqaTrack(Track):
                 ]
                 around = self._trained(cells, metric, selection.of(TrainingDefense))
                 around += [{"defense": r} for r in rescalings if cells.task(defended, {"defense": r}).available]
-                promised = self._certified(cells, certifications)
+                promised = plan_certificates(cells, certifications, self.certified_images)
                 for attacker in attacks:
                     for strength in self.strengths:
                         attacked = _Attack(self, cells, attacker, metric, strength, presets, distances, tested, cleaned)
@@ -216,8 +210,9 @@ class IqaTrack(Track):
                             attacked.show(shared, defenses)
                         attacked.plan_around(around, shared)
                         if _named(attacker, self.certified):
-                            self._certified(attacked.cells, certifications, shared, attacked.names)
-                            self._inside(attacked.cells, promised, shared, attacked.names)
+                            images, names = self.certified_images, attacked.names
+                            plan_certificates(attacked.cells, certifications, images, shared, names)
+                            plan_inside(attacked.cells, promised, images, shared, names)
 
     def _audit(self, planner: Planner, selection: Selection) -> None:
         """Plan the audit of each defense's gradients on the first metric; for training defenses, on its new weights."""
@@ -260,37 +255,6 @@ class IqaTrack(Track):
             return []
         found: list[dict[str, Component]] = [{"defense": t, TUNED: metric.trained_by(t.label)} for t in trainings]
         return [roles for roles in found if cells.task(defended, roles).available]
-
-    def _certified(
-        self,
-        cells: Planner,
-        certifications: Sequence[Certification],
-        attacked: Planned | None = None,
-        names: Mapping[str, str] | None = None,
-    ) -> list[tuple[Certification, Planned]]:
-        """Plan certificates of clean or attacked images; certifications with the same noise share a noisy pass."""
-        options = {"attacked": attacked is not None, "images": self.certified_images, **(names or {})}
-        needs = {"attacked": attacked} if attacked is not None else {}
-        found = []
-        for certification in certifications:
-            noisy = cells.task(smooth, {"defense": certification.noisy()}, options=options, needs=needs)
-            planned = cells.task(certify, {"defense": certification}, options=options, needs={"noisy": noisy})
-            found.append((certification, planned))
-        return found
-
-    def _inside(
-        self,
-        cells: Planner,
-        promised: Sequence[tuple[Certification, Planned]],
-        attacked: Planned,
-        names: Mapping[str, str],
-    ) -> None:
-        """Plan the scores of attacked images inside each image's certified radius, for one variant of each defense."""
-        options = {"images": self.certified_images, **names}
-        for certification, planned in promised:
-            if certification.label == certification.without_grid().label:
-                needs = {"attacked": attacked, "certified": planned}
-                cells.task(inside, {"defense": certification}, options=options, needs=needs)
 
     def work(self, spec: TaskSpec, units: int) -> Work | None:
         """Return the rows and operations of a task on `units` images."""

@@ -14,7 +14,7 @@ from imharness.contracts.randomness import ImageRng
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
 from imharness.tracks import Output
-from imharness_iqa import steps
+from imharness_iqa import certifying
 from imharness_iqa.certifications.ms import Ms
 from imharness_iqa.tables import certified_order
 from imharness_iqa.tables.certified_order import kept
@@ -116,10 +116,12 @@ def test_attacked_images_are_pulled_back_into_the_radius_and_break_no_promise(na
     noise = torch.randn(len(images), 3, 32, 32, generator=torch.Generator().manual_seed(0))
     stack = (images.load(list(range(len(images)))) + 0.05 * noise).clamp(0, 1).mul(255).round().byte().numpy()
     options = {"images": 6, "attacked": False}
-    passed = steps.smooth(context(roles, limit=None, options=options))
-    promised = steps.certify(context(roles, limit=None, options=options, needs={"noisy": Output({}, passed.arrays)}))
+    passed = certifying.smooth(context(roles, limit=None, options=options))
+    promised = certifying.certify(
+        context(roles, limit=None, options=options, needs={"noisy": Output({}, passed.arrays)})
+    )
     needs = {"attacked": Output({}, {"images-32x32": stack}), "certified": Output(promised.rows, {})}
-    found = steps.inside(context(roles, limit=None, options={"images": 6}, needs=needs)).rows
+    found = certifying.inside(context(roles, limit=None, options={"images": 6}, needs=needs)).rows
     reach = np.asarray(promised.rows["reach"])
     assert found["name"] == promised.rows["name"]
     np.testing.assert_allclose(found["distance"], np.where(reach > 0, reach, np.nan), rtol=1e-5)

@@ -11,7 +11,7 @@ from imharness.components.registry import installed
 from imharness.errors import UsageError
 from imharness.stats import chosen_half, mean_interval
 from imharness.tracks import Output
-from imharness_iqa import steps
+from imharness_iqa import certifying
 from imharness_iqa.sampling import disjoint, spread_over
 from imharness_iqa.tables import certified, grouped, overall, parameters, trained
 from imharness_iqa.tables.data import EPS, load
@@ -467,9 +467,9 @@ def test_certificates_belong_to_the_images_that_were_drawn() -> None:
     stack = images.load(list(range(len(images)))).mul(255).round().byte().numpy()
     attacked = Output({}, {"images-32x32": stack[::-1].copy()})
     options = {"images": 5, "attacked": True}
-    passed = steps.smooth(context(roles, limit=None, options=options, needs={"attacked": attacked}))
+    passed = certifying.smooth(context(roles, limit=None, options=options, needs={"attacked": attacked}))
     noisy = Output({}, passed.arrays)
-    found = steps.certify(context(roles, limit=None, options=options, needs={"noisy": noisy})).rows
+    found = certifying.certify(context(roles, limit=None, options=options, needs={"noisy": noisy})).rows
     score = roles["metric"].build(torch.device("cpu"))
     places = [len(images) - 1 - images.names.index(name) for name in found["name"]]
     with torch.no_grad():

@@ -1,0 +1,136 @@
+"""The steps of certified scores, and the plan of their tasks."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from imharness.data import ImageSet
+from imharness.images import Certificate, Certification
+from imharness.tracks import Planned, Planner, StepContext, StepResult, step
+from imharness_iqa.apart import photographs_of
+from imharness_iqa.sampling import spread_over
+from imharness_iqa.smoothing import ClassSmoothing, MedianSmoothing
+from imharness_iqa.steps import names_of, stored_images
+
+
+def plan_certificates(
+    cells: Planner,
+    certifications: Sequence[Certification],
+    count: int,
+    attacked: Planned | None = None,
+    names: Mapping[str, str] | None = None,
+) -> list[tuple[Certification, Planned]]:
+    """Plan certificates of `count` clean or attacked images; certifications with the same noise share a noisy pass."""
+    options = {"attacked": attacked is not None, "images": count, **(names or {})}
+    needs = {"attacked": attacked} if attacked is not None else {}
+    found = []
+    for certification in certifications:
+        noisy = cells.task(smooth, {"defense": certification.noisy()}, options=options, needs=needs)
+        planned = cells.task(certify, {"defense": certification}, options=options, needs={"noisy": noisy})
+        found.append((certification, planned))
+    return found
+
+
+def plan_inside(
+    cells: Planner,
+    promised: Sequence[tuple[Certification, Planned]],
+    count: int,
+    attacked: Planned,
+    names: Mapping[str, str],
+) -> None:
+    """Plan scores of `count` attacked images inside each image's certified radius, for one variant of each defense."""
+    options = {"images": count, **names}
+    for certification, planned in promised:
+        if certification.label == certification.without_grid().label:
+            needs = {"attacked": attacked, "certified": planned}
+            cells.task(inside, {"defense": certification}, options=options, needs=needs)
+
+
+@step(version="3", shared=True)
+def smooth(context: StepContext) -> StepResult:
+    """Score noisy copies of some images, clean or attacked; several certifications read one pass."""
+    every, metric = context.images(), context.build("metric")
+    images, places = _certified(context)
+    noisy = context.build("defense", method="smooth")
+    attacked = stored_images(every, context.need("attacked")) if context.options["attacked"] else None
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        shown = batch if attacked is None else attacked([places[p] for p in positions]).to(batch.device)
+        started = time.perf_counter()
+        scores = noisy(metric, shown, context.rng(names_of(images, positions), "smoothing")).cpu()  # waits for a GPU
+        took = scores.new_full((len(scores),), (time.perf_counter() - started) / len(scores), dtype=torch.float64)
+        return {"scores": scores, "seconds": took}
+
+    found = context.map(images, measure)
+    seconds = found.pop("seconds").mean()
+    return StepResult(arrays=found, facts={"seconds": seconds})
+
+
+@step(version="4")
+def certify(context: StepContext) -> StepResult:
+    """Certify the scores of noisy copies: within distance `reach`, the score lies between `low` and `high`."""
+    images, _ = _certified(context)
+    scores = torch.from_numpy(np.asarray(context.need("noisy").arrays["scores"]))
+    component: Certification = context.component("defense")
+    found = context.build("defense")(scores, context.component("metric").bounds)
+    ends = component.ends(scores) if isinstance(component, MedianSmoothing) else (found.value, found.value)
+    rows = {
+        "score": found.value,
+        "radius": found.radius,
+        "delta": found.delta,
+        "abstained": found.abstained,
+        "low": ends[0],
+        "high": ends[1],
+        "reach": reach(component, found),
+    }
+    kind = {
+        "entry": [component.without_grid().label] * len(images),
+        "classes": [component.classes if isinstance(component, ClassSmoothing) else 0] * len(images),
+    }
+    numbers = {name: column.numpy() for name, column in rows.items()}
+    return StepResult(rows={"name": list(images.names), **kind, **numbers})
+
+
+@step(version="1", shared=True)
+def inside(context: StepContext) -> StepResult:
+    """Certify attacked images that were pulled back into the radius of each image's own certificate.
+
+    `distance`: Euclidean, from the image; NaN where the certificate has no radius.
+    """
+    every, metric = context.images(), context.build("metric")
+    images, places = _certified(context)
+    noisy, attacked = context.build("defense", method="smooth"), stored_images(every, context.need("attacked"))
+    radius = torch.from_numpy(np.nan_to_num(context.need("certified").rows["reach"]))
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        change = attacked([places[p] for p in positions]).to(batch.device) - batch
+        length = change.flatten(1).norm(dim=1)
+        distance = length.minimum(radius[positions].to(length))
+        shown = batch + (distance / length.clamp(min=1e-9)).view(-1, 1, 1, 1) * change
+        scores = noisy(metric, shown, context.rng(names_of(images, positions), "inside"))
+        return {"scores": scores, "distance": distance}
+
+    made = context.map(images, measure)
+    found = context.build("defense")(torch.from_numpy(np.asarray(made["scores"])), context.component("metric").bounds)
+    distance = np.where(radius.numpy() > 0, made["distance"], np.nan)
+    rows = {"score": found.value.numpy(), "abstained": found.abstained.numpy(), "distance": distance}
+    return StepResult(rows={"name": list(images.names), **rows})
+
+
+def reach(component: Certification, certificate: Certificate) -> torch.Tensor:
+    """Return the Euclidean distance within which a certificate holds, ``(N,)``, 0 where there is none.
+
+    For median smoothing it is a parameter of the defense.
+    """
+    if isinstance(component, MedianSmoothing):
+        return torch.full_like(certificate.value, component.epsilon)
+    return torch.where(certificate.abstained, torch.zeros_like(certificate.radius), certificate.radius)
+
+
+def _certified(context: StepContext) -> tuple[ImageSet, list[int]]:
+    """Return the images that certified defenses see, and their positions: equally many of each photograph."""
+    images = context.images()
+    places = spread_over(photographs_of(images), images.names, int(context.options["images"]))
+    return images.at(places), places
