@@ -20,20 +20,15 @@ from imharness.stats import contributions
 from imharness.tables import Blocks, Chart, Column, ColumnSpec, Row, Table, Value, Wins, mean_value, missing, ranked
 from imharness.tracks import Query, TrackReport
 from imharness_reconstruction.agreement import Study, agreement
+from imharness_reconstruction.measured import BASELINE, FLOOR, UNAWARE, accuracies, classified_right, scores_of
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES
 from imharness_reconstruction.models.untrained import Untrained
-from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
+from imharness_reconstruction.resolution import PSNR, limit_of
 
-BASELINE = "harness/plain-gradient"
-TRAINED = "trained"
-FLOOR = "mean image"
 ENOUGH = 0.5
 """The smallest share of the images for which some attack must converge for a model to be ranked."""
 ID = "ranking"
-BY = ["dataset", "attack", "attacker", "state", "metric"]
-CELL = "dataset, attack, model, defense"
 CLUSTER = {"cluster": "source", "cluster_unit": "photograph"}
-UNAWARE, ADAPTIVE = "unaware", "adaptive"
 ALSO = ("harness/semsim", "harness/psnr")
 """Metrics by which a winner has to be better, too, whichever ranks; fixed here, not chosen on a board."""
 SURVIVING = re.compile(r"\[surviving=[^,\]]*\]|surviving=[^,\]]*,|,surviving=[^,\]]*")
@@ -84,8 +79,8 @@ def ranked_models(query: Query, studies: Sequence[Study], share: float) -> Track
     kinds = query("SELECT DISTINCT metric, closeness FROM leakage ORDER BY metric")
     closeness = dict(zip(kinds["metric"], kinds["closeness"], strict=True))
     chosen = yardstick(studies, list(closeness))
-    right = _right(query)
-    accuracy = _accuracies(right)
+    right = classified_right(query)
+    accuracy = accuracies(right)
     rules = _rules(query, chosen.metric, closeness[chosen.metric], accuracy, share, right)
     without = f", and {_mean_image(rules)} is reached without any gradient" if FLOOR in rules.scores.entries else ""
     label = rules.protection.label
@@ -148,7 +143,7 @@ def _rules(
     share: float,
     right: Blocks | None = None,
 ) -> Contest:
-    scores, unknown = _shared(_scores(query, metric), accuracy)
+    scores, unknown = _shared(scores_of(query, metric), accuracy)
     plain = [entry for entry in scores.entries if entry.endswith(f" + {BASELINE}")]
     best = max(
         plain, key=lambda e: (accuracy.get(e, Value()).number_or(-np.inf), e), default=f"a model with {BASELINE}"
@@ -191,63 +186,6 @@ def _rules(
         unknown=unknown,
         met="failed",
     )
-
-
-def _scores(query: Query, metric: str) -> Blocks:
-    """Return the scores of protected models and of the mean image; `failed` is 1 where an attack did not converge."""
-    columns = set(query("SELECT * FROM reconstruct LIMIT 0")) if _has_rows(query, "reconstruct") else set()
-    told = {"converged", "state", "source"} <= columns
-    facts = f"SELECT {CELL}, name, source, state, converged FROM reconstruct"
-    if not told:
-        facts = f"SELECT DISTINCT {CELL}, name, name AS source, '' AS state, NULL AS converged FROM leakage"
-    trained = f"SELECT DISTINCT model FROM ({facts}) WHERE state = '{TRAINED}'"
-    alike = ", ".join(f"('{Untrained(architecture=a).label}', '{own.label}')" for a, own in ARCHITECTURES.items())
-    adaptive, wanted = ", ".join(map(_quoted, _adaptive(query))) or "''", _quoted(metric)
-    psnr = f"CASE WHEN metric = '{PSNR}' AND NOT isnan(score) THEN least(score, {RESOLVED}) ELSE score END"
-    guesses = ""
-    if "guess" in query.steps:
-        guesses = (
-            f" UNION ALL SELECT '{FLOOR}', dataset, attack, attacker, state, name, source, guess.score, NULL FROM "
-            f"(SELECT * FROM guess WHERE metric = {wanted}) AS guess "
-            "JOIN (SELECT DISTINCT dataset, attack, attacker, state, name, source FROM own) USING (dataset, name)"
-        )
-    return query.blocks(
-        f"WITH facts AS ({facts}), alike AS (SELECT * FROM (VALUES {alike}) AS t(model, same) "
-        f"WHERE same IN ({trained})), "
-        "cells AS (SELECT leakage.*, source, state, converged FROM leakage "
-        f"JOIN facts USING ({CELL}, name) WHERE metric = {wanted}), "
-        "named AS (SELECT cells.*, COALESCE(same, model) AS entered FROM cells LEFT JOIN alike USING (model) "
-        f"UNION ALL SELECT cells.*, model FROM cells JOIN alike USING (model) WHERE defense = '{BASELINE}'), "
-        "own AS (SELECT entered || ' + ' || defense AS entry, dataset, attack, "
-        f"CASE WHEN attack IN ({adaptive}) THEN '{ADAPTIVE}' ELSE '{UNAWARE}' END AS attacker, state, name, "
-        f"COALESCE(source, name) AS source, {psnr} AS score, CAST(converged AS DOUBLE) AS converged FROM named) "
-        f"SELECT entry, dataset, attack, attacker, state, {wanted} AS metric, dataset || ' ' || name AS image, "
-        "dataset || ' ' || source AS source, CASE WHEN converged = 0 THEN NULL ELSE score END AS score, "
-        f"CASE WHEN converged = 0 THEN 1.0 ELSE 0.0 END AS failed FROM (SELECT * FROM own{guesses})",
-        entry="entry",
-        by=BY,
-        unit="image",
-        measures=["score", "failed"],
-        about=["source"],
-    )
-
-
-def _quoted(text: str) -> str:
-    """Return a text as an SQL literal."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _has_rows(query: Query, step: str) -> bool:
-    found = query(f"SELECT 1 AS found FROM information_schema.tables WHERE table_name = '{step}'")
-    return bool(len(found["found"]))
-
-
-def _adaptive(query: Query) -> list[str]:
-    """Return the attacks that match only the coordinates that pruning left."""
-    if not _has_rows(query, "components"):
-        return []
-    sql = "SELECT label FROM components WHERE kind = 'attack' AND (parameters->>'surviving') = 'true' ORDER BY label"
-    return [str(label) for label in query(sql)["label"]]
 
 
 def _shared(scores: Blocks, accuracy: Mapping[str, Value]) -> tuple[Blocks, dict[str, str]]:
@@ -304,28 +242,6 @@ def _beside_plain(right: Blocks, entry: str, plain: str) -> tuple[np.ndarray, np
         return None
     own, beside = contributions(numbers[:, met], sources[met])
     return own, beside
-
-
-def _right(query: Query) -> Blocks | None:
-    """Return 1 for each held-out image that a protected model classifies right, else 0; None where none was trained."""
-    if "train" not in query.steps:
-        return None
-    source = "source" if "source" in query("SELECT * FROM train LIMIT 0") else "name"
-    return query.blocks(
-        f"SELECT dataset, dataset || ' ' || name AS image, dataset || ' ' || {source} AS source, "
-        "model || ' + ' || defense AS entry, CAST(\"right\" AS DOUBLE) AS accuracy FROM train",
-        entry="entry",
-        by=["dataset"],
-        unit="image",
-        measures=["accuracy"],
-        about=["source"],
-    )
-
-
-def _accuracies(right: Blocks | None) -> dict[str, Value]:
-    """Return the test accuracy of every protected model that was trained."""
-    entries = right.entries if right is not None else ()
-    return {entry: mean_value(*right.once_by("source", "accuracy", entry)) for entry in entries} if right else {}
 
 
 def _never_crowned(query: Query, entries: Sequence[str], accuracy: Mapping[str, Value]) -> dict[str, str]:

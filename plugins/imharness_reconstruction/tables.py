@@ -17,7 +17,8 @@ from imharness_reconstruction.agreement import (
     slug,
 )
 from imharness_reconstruction.convergence import SHARE
-from imharness_reconstruction.ranked import BASELINE, CELL, ENOUGH, TRAINED, ranked_models
+from imharness_reconstruction.measured import BASELINE, CELL, TRAINED
+from imharness_reconstruction.ranked import ENOUGH, ranked_models
 from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
 
 SOURCE = {"cluster": "source", "cluster_unit": "photograph"}
