@@ -16,6 +16,7 @@ from imharness.results.entries import Entry
 from imharness.results.rankings import Place, Ranking
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.addresses import data_file
+from imharness_leaderboard.badges import Badge, badges_of
 from imharness_leaderboard.chips import Name, name_of, short_names
 from imharness_leaderboard.citations import bibtex
 from imharness_leaderboard.commands import compute_again
@@ -23,6 +24,7 @@ from imharness_leaderboard.drawing import Scale, ends, scale_of
 from imharness_leaderboard.entries import kept_words
 from imharness_leaderboard.fronts import Front, front_of
 from imharness_leaderboard.gallery import GalleryExample
+from imharness_leaderboard.pickers import Picker, pickers_of
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import column_named, shown, table_named
 from imharness_leaderboard.wording import brief
@@ -32,14 +34,6 @@ COLOURS = 6
 """The number of attacks that have a colour of their own; the others share one."""
 DOT, SLOPE, STRIP, BAR = 150.0, 66.0, 100.0, 200.0
 """Widths of the drawings in a row, px."""
-
-
-class Badge(NamedTuple):
-    """A remark about a row: its kind (a CSS class), its text, and the reason behind it."""
-
-    kind: str
-    text: str
-    title: str
 
 
 class Share(NamedTuple):
@@ -65,14 +59,6 @@ class Small(NamedTuple):
 
     title: str
     points: Sequence[tuple[str, float | None, str]]
-
-
-class Picker(NamedTuple):
-    """A choice above the table: its name in the address, its label, and its options with their texts."""
-
-    key: str
-    label: str
-    options: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -183,30 +169,10 @@ class RankingView:
                 found.setdefault(name, {})[value] = None
         return {name: sorted(values) for name, values in found.items() if len(values) > 1}
 
-    @cached_property
+    @property
     def pickers(self) -> list[Picker]:
-        """The choices above the table: the attacker first, then the attack, then the others."""
-        found = []
-        known = self.facets.get(self.ranking.attacker, [])
-        if self.ranking.unaware in known:
-            found.append(
-                Picker(
-                    "attacker",
-                    "Attacker",
-                    (
-                        ("", "worst of all"),
-                        ("unaware", "does not know the defense"),
-                        ("aware", "knows the defense"),
-                    ),
-                )
-            )
-        order = sorted(self.facets, key=lambda name: name != self.ranking.attack)
-        for name in order:
-            if name != self.ranking.attacker:
-                options = [("", "worst of all" if name in self.ranking.over else "all")]
-                options += [(value, brief(value)) for value in self.facets[name]]
-                found.append(Picker(name, name.capitalize(), options))
-        return found
+        """The choices above the table."""
+        return pickers_of(self.ranking, self.facets)
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -328,7 +294,7 @@ class RankingView:
             _at(self.rise, row.number("unaware")),
             _at(self.rise, row.number("aware")),
             self._strip(place),
-            self._badges(row, place),
+            badges_of(self.ranking, row.label, self.attack_names),
             self._bars(row.label),
             [image for image in self.gallery if image.example.entry == row.label][:4],
             _needed(row, place),
@@ -353,28 +319,6 @@ class RankingView:
                     Share(round(at, 1), round(share * STRIP, 1), colour, f"{brief(name)}: the worst for {share:.0%}")
                 )
                 at += share * STRIP
-        return found
-
-    def _badges(self, row: Row, place: Place) -> list[Badge]:
-        found = []
-        if row.label == self.ranking.winner:
-            found.append(
-                Badge(
-                    "first", "winner", "Shown to be better than each other entry that may win, and than every control"
-                )
-            )
-        elif row.label in self.ranking.may_be_best:
-            found.append(Badge("first", "may be best", "No entry that may win is shown to protect better"))
-        if place.control:
-            found.append(Badge("control", "control", f"{place.control}: it is ranked, and never wins"))
-        if place.broken is not None and (attack := place.broken.attack):
-            why = "The worst attack is shown to leave less than half of what it seems to protect"
-            found.append(Badge("broken", f"broken by {self.attack_names[attack]}", why))
-        found += [Badge("flagged", "flagged", f"{flag}: its protection is an upper bound") for flag in place.flags]
-        if not place.complete:
-            found.append(Badge("incomplete", "incomplete", "It lacks settings that others have, and cannot win"))
-        if self.ranking.proxies:
-            found.append(Badge("proxy", "proxy", "; ".join(self.ranking.proxies)))
         return found
 
     def _bars(self, label: str) -> list[Bar]:
