@@ -127,9 +127,10 @@ class RunWatch:
         with suppress(StoreError):
             record = self._store.record(key)
             if record is not None:
-                self.times.learn(record)
+                prepared = 0.0 if key in self._cut else self._estimate.prepared(key)
+                self.times.learn(record, prepared)
                 if key not in self._cut and math.isfinite(self._running[key]):
-                    self._estimate.lasted(now - self._running[key], record.seconds)
+                    self._estimate.lasted(now - self._running[key], record.seconds - prepared)
         self._learning += time.monotonic() - start
 
     def _tell(self, now: float, state: str = "running") -> None:

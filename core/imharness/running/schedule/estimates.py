@@ -120,23 +120,21 @@ class Times:
             self._levels["bytes"].renew(place, self.kinds[place].bytes)
         self.changed = True
 
-    def learn(self, record: TaskRecord) -> None:
-        """Learn from a record of this device."""
+    def learn(self, record: TaskRecord, prepared_s: float = 0.0) -> None:
+        """Learn from a record of this device; `prepared_s`: see `Estimate.prepared`."""
         if record.status == "done" and record.device == self.device:
             files = [file for file in (record.rows, record.arrays) if file is not None]
-            self.add(record.spec, record.seconds, sum(file.size for file in files))
+            self.add(record.spec, record.seconds - prepared_s, sum(file.size for file in files))
 
     def seconds(self, place: Place) -> float | None:
         """Return the expected seconds of a task, or None where its step is not known."""
         own, earlier = self._level(OWN), self._level(EARLIER)
-        found = own.exact(place)
-        if found is None and (before := earlier.exact(place)) is not None:
-            found = before * self._speed
-        if found is None:
-            found = own.estimate(place)
-        if found is None and (before := earlier.estimate(place)) is not None:
-            found = before * self._speed
-        return found
+        for ask in (_Levels.exact, _Levels.estimate):
+            if (found := ask(own, place)) is not None:
+                return found
+            if (before := ask(earlier, place)) is not None:
+                return before * self._speed
+        return None
 
     def suppose(self, running: Mapping[Place, Sequence[float]]) -> None:
         """Take running tasks to last so many seconds, in place of what was supposed before; finished ones go first."""
@@ -317,6 +315,7 @@ class Estimate:
         self._workers = 1
         self._overheads = deque[float](maxlen=OVERHEADS)
         self._told = dict[str, list[tuple[float, float]]]()
+        self._again = set[str]()
         self._recent = deque[float]()
 
     def expect(self, tasks: Mapping[str, Task]) -> None:
@@ -332,6 +331,7 @@ class Estimate:
         """Take in that a task ended."""
         self._waiting.pop(key, None)
         self._told.pop(key, None)
+        self._again.discard(key)
         self._recent.append(time.monotonic())
 
     def lasted(self, wall_s: float, recorded_s: float) -> None:
@@ -343,8 +343,15 @@ class Estimate:
         told = self._told.setdefault(key, [])
         if told and share < told[-1][1]:
             told.clear()
+            self._again.add(key)
         if not told or share > told[-1][1]:
             self._told[key] = [*told[:1], (gone_s, share)]
+
+    def prepared(self, key: str) -> float:
+        """Return the seconds for which a task made data and loaded libraries, which later tasks find ready; else 0."""
+        told = self._told.get(key, [])
+        known = len(told) > 1 and key not in self._again
+        return max(told[0][0] - told[0][1] * _pace(told), 0.0) if known else 0.0
 
     def left(self, running: Mapping[str, float]) -> tuple[float, bool] | None:
         """Return the seconds that are left, and whether they are a lower bound; None while no step is known.
@@ -381,10 +388,7 @@ class Estimate:
 
 
 def _pace(told: Sequence[tuple[float, float]]) -> float:
-    """Return the seconds that a task takes by what it told first and last of its share.
-
-    Until the first time, components and data are prepared, too: this says nothing of tasks that find them prepared.
-    """
+    """Return the seconds that a task takes without what it prepares, by what it told first and last of its share."""
     (begun, first), (heard, share) = told[0], told[-1]
     return (heard - begun) / (share - first)
 

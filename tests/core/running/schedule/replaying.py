@@ -112,8 +112,9 @@ def _look(
 ) -> Point:
     for key in sorted((own for own in running if running[own][1] <= now), key=lambda own: running[own][1]):
         start, end = running.pop(key)
-        times.add(run.tasks[key].spec, run.seconds[key])
-        estimate.lasted(end - start, run.seconds[key])
+        computed = run.seconds[key] - estimate.prepared(key)
+        times.add(run.tasks[key].spec, computed)
+        estimate.lasted(end - start, computed)
         estimate.ended(key)
     for key, (start, end) in running.items():
         for after, share in run.told[key]:

@@ -274,6 +274,18 @@ def test_a_running_task_that_tells_its_share_ends_when_its_pace_says(times: Time
     assert estimate.left({}) == (30.0, False)
 
 
+def test_what_a_task_prepared_is_not_expected_of_those_like_it(times: Times) -> None:
+    own, estimate = task("attack", "x/new"), Estimate(times)
+    estimate.expect({own.key: own})
+    estimate.told(own.key, 0.25, 20.0)
+    assert estimate.prepared(own.key) == 0  # one share does not say how fast it is
+    estimate.told(own.key, 0.75, 22.0)
+    assert estimate.prepared(own.key) == pytest.approx(19)  # all of it takes 4 s, the first quarter 1 s
+    estimate.told(own.key, 0.5, 30.0)
+    estimate.told(own.key, 1.0, 32.0)
+    assert estimate.prepared(own.key) == 0  # what comes before a second part is its first part
+
+
 def test_what_running_tasks_were_taken_to_last_is_forgotten_whole(times: Times) -> None:
     before = {
         words: seconds(times, *words)
