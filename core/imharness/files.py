@@ -1,6 +1,7 @@
 """For people whose code reads files of users: plain files of bounded size. An error is one line that names the file."""
 
 from imharness.reading.arrays import read_array, read_arrays
+from imharness.reading.digests import file_digest, state_digest
 from imharness.reading.images import image_shape, read_image, read_pixels
 from imharness.reading.opening import GIB, MIB, plain_file, read_bytes, read_text
 from imharness.reading.structured import parsed_json, read_json
@@ -12,6 +13,7 @@ __all__ = [
     "GIB",
     "MIB",
     "NO_MARKUP",
+    "file_digest",
     "image_shape",
     "is_plain",
     "number",
@@ -30,4 +32,5 @@ __all__ = [
     "read_tensors",
     "read_text",
     "read_torch",
+    "state_digest",
 ]

@@ -117,7 +117,7 @@ class EntryView:
 
     @property
     def made_of(self) -> list[tuple[str, str]]:
-        """Kind and label of the components with which its cells are found; empty where a part is no component."""
+        """Kind and label of the components with which its cells are found; empty where a part is not a component."""
         if self.facts is not None:
             return [(self.kind, self.label)]
         return self.parts if len(self.parts) == len(self.label.split(" + ")) else []

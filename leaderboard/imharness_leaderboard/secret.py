@@ -78,7 +78,7 @@ def _flagged(ranking: Ranking, public: Scores | None, secret: Scores | None) -> 
 
 
 def _tested(ranking: Ranking, public: Scores, secret: Scores) -> dict[str, float]:
-    """Return the p-value of each entry that both boards have and that is no control."""
+    """Return the p-value of each entry that both boards have and that is not a control."""
     both = set(public.comparison.entries) & set(secret.comparison.entries)
     labels = sorted(label for label in both & set(ranking.places) if not ranking.places[label].control)
     if ranking.undefended not in both or not labels:

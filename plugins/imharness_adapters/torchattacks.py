@@ -3,8 +3,8 @@
 Kim, "Torchattacks: A PyTorch Repository for Adversarial Attacks" (2020). The library attacks classifiers: a metric is
 shown to it as one with two logits (`TwoLogits`). The attacks that make sense are those that raise the cross-entropy
 within a fixed radius. Left out are those that look for a decision and stop there (DeepFool, CW,
-FAB, Square, AutoAttack, ...), those whose loss is no score (TPGD, Jitter, PGDRS), and those that draw one random resize
-for all images of a batch (DIFGSM, TIFGSM).
+FAB, Square, AutoAttack, ...), those whose loss is not a score (TPGD, Jitter, PGDRS), and those that draw one random
+resize for all images of a batch (DIFGSM, TIFGSM).
 
 The package brings its own copy of the package robustbench, as a top-level package: do not install both.
 """

@@ -150,7 +150,7 @@ def _longer(context: StepContext) -> BaseAttack:
 def flags(query: Query) -> dict[str, tuple[str, ...]]:
     """Return the checks that each defense fails, by its label; its numbers are upper bounds of its robustness.
 
-    A control is no look-up, whatever it answers.
+    A control is not a look-up, whatever it answers.
 
     A check fails when its attack gains less than the floor: by more than `MARGIN` on average over photographs, and
     significantly so by the signed-rank test over photographs at `ALPHA`, which needs at least `FEWEST` of them.

@@ -17,11 +17,10 @@ from imharness.questions import Estimate, Finding, ModelAudit, Risk
 from imharness.stats import NotTestable, chosen_half, correlate
 from imharness_membership.audit_inputs import Outputs
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
-from imharness_membership.risk import calibration, calibration_rmse, precision_and_recall, risk_scores
+from imharness_membership.risk import THRESHOLDS, calibration, calibration_rmse, precision_and_recall, risk_scores
 from imharness_membership.roc import roc
 
 Array = np.ndarray
-THRESHOLDS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 FPRS = (0.001, 0.01)
 LEVEL = 0.95
 SLOW = "harness/neural"

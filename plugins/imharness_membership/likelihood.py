@@ -14,6 +14,7 @@ from imharness.membership import Evidence, InferMembership, MembershipEvaluator,
 from imharness_membership.thresholds import class_thresholds
 
 FLOOR = 1e-30
+"""Probabilities are raised to at least this before the logarithm."""
 SCALE = 1e30
 """Scores are clipped to this magnitude, so that none is infinite."""
 

@@ -8,6 +8,8 @@ import numpy as np
 
 Array = np.ndarray
 BINS, FLOOR = 5, 1e-10
+THRESHOLDS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
+"""The scores from which on a row is called a member, in tables of precision and recall."""
 SLACK = 1e-6
 """A score that misses a threshold by less than this reaches it: float32 turns .9 into .89999998."""
 

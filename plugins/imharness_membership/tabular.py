@@ -1,6 +1,5 @@
 """Reads published tables of features and classes: npz, or comma-separated text."""
 
-import hashlib
 import zlib
 from abc import abstractmethod
 from pathlib import Path
@@ -10,7 +9,7 @@ import torch
 
 from imharness.data import DataSource, TableDataset, TableSet, data_folder
 from imharness.errors import HarnessError, Unavailable
-from imharness.files import GIB, number, plain_file, read_arrays, read_bytes
+from imharness.files import GIB, number, plain_file, read_arrays, read_bytes, state_digest
 
 PAGE = "https://github.com/privacytrustlab/datasets"
 
@@ -37,11 +36,9 @@ class PublishedTable(TableDataset):
     def content(self) -> str:
         """Return a digest of the files' names, sizes and modification times."""
         try:
-            found = self.files()
+            return state_digest(self.files())
         except Unavailable:
             return ""
-        state = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in found]
-        return hashlib.sha256(repr(state).encode()).hexdigest()
 
     def build(self, device: torch.device) -> TableSet:
         """Return the rows; classes count from 0."""

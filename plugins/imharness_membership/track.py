@@ -35,11 +35,12 @@ from imharness_membership.steps import (
     train,
 )
 from imharness_membership.tables import report
+from imharness_membership.tables.cells import UNDEFENDED
 from imharness_membership.work import work
 
 Defense = MembershipTraining | MembershipRelease
 OptionValue = int | float | str
-BASELINE, STOPPED = "harness/plain-training", "harness/early-stopping"
+STOPPED = "harness/early-stopping"
 
 
 class Published(BaseModel):
@@ -153,7 +154,7 @@ class MembershipTrack(Track):
         """Yield every defense, and early stopping at the accuracy of each training defense."""
         for defense in defenses:
             yield _Guard(defense)
-            trains = isinstance(defense, MembershipTraining) and defense.info.id not in (BASELINE, STOPPED)
+            trains = isinstance(defense, MembershipTraining) and defense.info.id not in (UNDEFENDED, STOPPED)
             if self.matched and trains:
                 yield _Guard(planner.component("defense", STOPPED), defense)
 
@@ -186,7 +187,7 @@ class _Plan:
         published: Published,
     ) -> None:
         self.track, self.planner, self.evaluators = track, planner, evaluators
-        self.baseline = _Guard(planner.component("defense", BASELINE))
+        self.baseline = _Guard(planner.component("defense", UNDEFENDED))
         self.rows: dict[str, OptionValue] = {"split": split, "part": published.part}
         if published.shadow_part:
             self.rows["shadow_part"] = published.shadow_part

@@ -11,6 +11,7 @@ TRAINED = "trained"
 FLOOR = "mean image"
 BY = ["dataset", "attack", "attacker", "state", "metric"]
 CELL = "dataset, attack, model, defense"
+CLUSTER = {"cluster": "source", "cluster_unit": "photograph"}
 UNAWARE, ADAPTIVE = "unaware", "adaptive"
 
 

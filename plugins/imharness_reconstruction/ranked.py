@@ -20,7 +20,7 @@ from imharness.stats import contributions
 from imharness.tables import Blocks, Chart, Column, ColumnSpec, Row, Table, Value, Wins, mean_value, missing, ranked
 from imharness.tracks import Query, TrackReport
 from imharness_reconstruction.agreement import Study, agreement
-from imharness_reconstruction.measured import BASELINE, FLOOR, UNAWARE, accuracies, classified_right, scores_of
+from imharness_reconstruction.measured import BASELINE, CLUSTER, FLOOR, UNAWARE, accuracies, classified_right, scores_of
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES
 from imharness_reconstruction.models.untrained import Untrained
 from imharness_reconstruction.resolution import PSNR, limit_of
@@ -28,7 +28,6 @@ from imharness_reconstruction.resolution import PSNR, limit_of
 ENOUGH = 0.5
 """The smallest share of the images for which some attack must converge for a model to be ranked."""
 ID = "ranking"
-CLUSTER = {"cluster": "source", "cluster_unit": "photograph"}
 ALSO = ("harness/semsim", "harness/psnr")
 """Metrics by which a winner has to be better, too, whichever ranks; fixed here, not chosen on a board."""
 SURVIVING = re.compile(r"\[surviving=[^,\]]*\]|surviving=[^,\]]*,|,surviving=[^,\]]*")

@@ -17,11 +17,10 @@ from imharness_reconstruction.agreement import (
     slug,
 )
 from imharness_reconstruction.convergence import SHARE
-from imharness_reconstruction.measured import BASELINE, CELL, TRAINED
+from imharness_reconstruction.measured import BASELINE, CELL, CLUSTER, TRAINED
 from imharness_reconstruction.ranked import ENOUGH, ranked_models
 from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
 
-SOURCE = {"cluster": "source", "cluster_unit": "photograph"}
 COMMON = "Mean over held-out images and the models that were trained under every defense."
 NOTES = {
     TRAINED: "Trained models: another image may have nearly the same gradient, so one that matches it need not be the "
@@ -236,7 +235,7 @@ def _column(scores: Blocks, metric: str, condition: int, reasons: Mapping[str, s
             return missing(NO_COMMON)
         return mean_value(numbers, sources)
 
-    return Column(metric, label, text, better, of="common", where=where, wins=wins, value=cell, **SOURCE)
+    return Column(metric, label, text, better, of="common", where=where, wins=wins, value=cell, **CLUSTER)
 
 
 def _cost(query: Query) -> list[Table]:
@@ -263,8 +262,8 @@ def _cost(query: Query) -> list[Table]:
     right = replace(right, values={"accuracy": accuracy, "common": common, "cost": lost})
     found = ranking(
         right,
-        Column("accuracy", "test accuracy", COMMON, "higher", of="common", **SOURCE),
-        replace(cost, **SOURCE),
+        Column("accuracy", "test accuracy", COMMON, "higher", of="common", **CLUSTER),
+        replace(cost, **CLUSTER),
         *(_accuracy(**own) for own in right.conditions),
         id="cost",
         title="What a defense costs",
@@ -277,7 +276,7 @@ def _cost(query: Query) -> list[Table]:
 def _accuracy(dataset: str, model: str) -> Column:
     both, where = f"{dataset} {model}", {"dataset": dataset, "model": model}
     label = model.partition("/")[2]
-    return Column(both, label, f"Test accuracy, {both}.", "higher", of="accuracy", where=where, **SOURCE)
+    return Column(both, label, f"Test accuracy, {both}.", "higher", of="accuracy", where=where, **CLUSTER)
 
 
 def _charts(main: Table) -> list[Chart]:

@@ -3,7 +3,7 @@
 A defense that multiplies gradients layer by layer, turns their signs or adds a constant hides nothing: its map has an
 inverse that everybody can compute who has the defense. Attacks that match gradients fail on such gradients all the
 same. So the map is fitted on gradients of other images, ``shared = a * plain + b`` for each coordinate; where it
-explains what the defense returns, the attack gets ``(shared - b) / a``. Noise, pruning and clipping are no such maps
+explains what the defense returns, the attack gets ``(shared - b) / a``. Noise, pruning and clipping are not such maps
 and stay.
 """
 

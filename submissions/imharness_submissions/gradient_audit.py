@@ -125,7 +125,7 @@ def examine(defense: Purification, trial: TrialAttacks, seed: int) -> GradientAu
         gains.append((way, attack.label, _gain(trial, purify, attacked, seed)))
     wild = [f"{attack} with {way}" for way, attack, gain in gains if not np.isfinite(gain).all()]
     if wild:
-        raise ContractError(f"the score after {wild[0]} is no finite number")
+        raise ContractError(f"the score after {wild[0]} is not a finite number")
     read = _read(defense)
     best = max((gain for way, _, gain in gains if way == read), key=lambda gain: float(gain.mean()), default=None)
     shown = tuple(

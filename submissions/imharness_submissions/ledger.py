@@ -103,7 +103,7 @@ class Ledger:
     def lines(self) -> list[Line]:
         """Return all lines; raises `DamagedError` when one was changed, moved or removed.
 
-        A last line whose writing was cut off is no decision.
+        A last line whose writing was cut off does not count as a decision.
         """
         return self._read(self._backend.lines(self._name))
 

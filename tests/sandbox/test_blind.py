@@ -194,7 +194,7 @@ def test_a_submission_is_no_control() -> None:
     """Nobody wins who is not better than every control: one of a stranger would take the title from all others."""
     facts = described(installed().one("defense", "harness/median-blur"))
     proxy(facts, None)
-    with pytest.raises(PluginError, match="a submission is no control"):
+    with pytest.raises(PluginError, match="a submission cannot be a control"):
         proxy({**facts, "info": {**facts["info"], "control": "nobody beats it"}}, None)
 
 

@@ -183,8 +183,8 @@ def plan_track(
     """Return the graph of one track.
 
     `only` (kind -> names, or "!name" for all others) narrows the profile's selection, `further` adds to it. A kind that
-    the track does not use is no error. `whole` plans as if nothing were missing on this machine, for a graph to look
-    at, not to run.
+    the track does not use is ignored. `whole` plans as if nothing were missing on this machine, for a graph to look at,
+    not to run.
     """
     part = profile.tracks[name]
     track = _configured_track(registry, name, part)

@@ -23,7 +23,7 @@ class Standing:
     """Who may win. Entries are positions.
 
     `told`: all entries against each other, by each yardstick, that of the ranking first. `candidates`: complete
-    entries that are no control, are not flagged, and fail no gate. `rivals`: complete controls.
+    entries that are not controls, are not flagged, and fail no gate. `rivals`: complete controls.
     """
 
     told: Sequence[Differences]
@@ -48,7 +48,7 @@ class Standing:
         return [first, *(own[j] for j in order if not worse[j] and own[j] != first)]
 
     def doubt(self, i: int) -> tuple[int, int] | None:
-        """Return yardstick and control by which a candidate is not shown to be better; None where it always is."""
+        """Return a yardstick and a control that the candidate is not shown to beat by it; None without such a pair."""
         pairs = ((y, c) for y in range(len(self.told)) for c in self.rivals)
         return next(((y, c) for y, c in pairs if not self.against_controls[y].better[i, c]), None)
 
@@ -83,7 +83,7 @@ def standing_of(
 
 
 def aligned(told: Differences, own: Sequence[str], wanted: Sequence[str]) -> Differences:
-    """Return differences of the entries `own` as those of others; nothing is told of those that are not there."""
+    """Return differences of the entries `own` as those of other entries; NaN for those that are not among them."""
     place = {label: i for i, label in enumerate(own)}
     rows = np.array([place.get(label, -1) for label in wanted], dtype=np.int64)
     value, error = np.full((2, len(wanted), len(wanted)), np.nan)

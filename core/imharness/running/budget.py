@@ -60,7 +60,7 @@ def read_budget(text: str) -> float:
     """Return the seconds of a budget such as ``90m``, ``40h`` or ``2d``; raises `UsageError` for another text."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
     if found is None or float(found[1]) == 0:
-        raise UsageError(f"budget {text!r} is no time such as 90m, 40h or 2d.")
+        raise UsageError(f"budget {text!r} is not a time such as 90m, 40h or 2d.")
     return float(found[1]) * UNITS[found[2]]
 
 
@@ -72,7 +72,7 @@ def within_budget(
     First every entry gets a number: one task of each step that it takes part in, of a track with tasks in `first` only
     of the steps of these; the task that costs least with all it needs and what is not chosen yet. Then come the
     tasks `first`, as far as they fit. Then every entry gets its next task, then every one the next: all have a first
-    number before any gets a precise one. An entry is a component that is no data set; the tasks that count are those
+    number before any gets a precise one. An entry is a component other than a data set; the tasks that count are those
     that no other needs.
     """
     needed, whole = {need for task in tasks.values() for need in task.spec.needs.values()}, dict[str, float]()

@@ -11,8 +11,8 @@ from concurrent.futures.process import BrokenProcessPool
 from pydantic import BaseModel, ConfigDict, Field
 
 from imharness.errors import UsageError
+from imharness.reading.opening import GIB
 
-GIB = 1 << 30
 WORKER_BYTES = 2 * GIB
 """Bytes that must be free on a GPU for each worker: for CUDA itself, a network and a small batch."""
 Free = Callable[[Sequence[str]], Mapping[str, int]]

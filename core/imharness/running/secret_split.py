@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from imharness.contracts.randomness import derive_seed
 from imharness.errors import UsageError
 from imharness.planning.secret import OPTION, digest_of
 
@@ -35,7 +36,7 @@ def seeds_of_task(secret: str, seed: int, options: Mapping[str, object]) -> tupl
         return "", seed
     if digest_of(secret) != options[OPTION]:
         raise UsageError(f"this needs the seed of the secret split {options[OPTION]}; give it with --secret FILE")
-    return secret, int.from_bytes(hashlib.sha256(f"{secret}\x1f{seed}".encode()).digest()[:8], "big") >> 1
+    return secret, derive_seed(secret, seed)
 
 
 def hidden(images: ImageSet, seed: str) -> ImageSet:

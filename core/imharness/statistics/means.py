@@ -24,7 +24,7 @@ def tail_for(count: int) -> float:
 def means(parts: Sequence[npt.ArrayLike], count: int) -> Told:
     """Return the mean of each part ``(k,)``, one number for each independent unit, with intervals: ``(parts,)``.
 
-    `count`: how many intervals hold at once with 95 %. A part without a number has NaN, and nothing is told of it.
+    `count`: how many intervals hold at once with 95 %. A part without numbers has NaN, above nothing and below nothing.
     """
     rows = [np.asarray(own, dtype=np.float64) for own in parts]
     known = [own[~np.isnan(own)] for own in rows]
@@ -38,7 +38,7 @@ def means(parts: Sequence[npt.ArrayLike], count: int) -> Told:
 
 
 def jackknife(statistic: Callable[[npt.NDArray[np.bool_]], Floats], clusters: npt.ArrayLike) -> Floats:
-    """Return what each cluster adds to a statistic that is no mean, such as a correlation: ``(*, k)``.
+    """Return what each cluster adds to a statistic other than a mean, such as a correlation: ``(*, k)``.
 
     These are pseudo-values (Tukey 1958; Efron and Stein, "The jackknife estimate of variance", Annals of Statistics
     1981) around the statistic of all units, which is their mean: their spread is that of the statistic. More clusters

@@ -114,5 +114,7 @@ def _named(name: str) -> list[Component]:
             if (Path(folder) / "pyproject.toml").is_file()
             else did_you_mean(name, ids)
         )
-        raise UsageError(f"{name!r} is no component, no installed package and no folder with a pyproject.toml.{hint}")
+        raise UsageError(
+            f"{name!r} is neither a component nor an installed package nor a folder with a pyproject.toml.{hint}"
+        )
     return found

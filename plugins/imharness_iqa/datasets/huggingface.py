@@ -4,7 +4,6 @@ PATH is the folder that `Dataset.save_to_disk` or `DatasetDict.save_to_disk` wro
 The files are read without that library. Images must be inside the files, as they are by default.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from pydantic import Field
 
 from imharness.data import ImageDataset, Images, ImageSet, Info, hookimpl
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
-from imharness.files import image_shape, read_json, read_pixels, read_stream
+from imharness.files import image_shape, read_json, read_pixels, read_stream, state_digest
 from imharness_iqa.folders import NO_LABELS
 
 HINT = "--dataset huggingface:PATH"
@@ -69,10 +68,9 @@ class HuggingFace(ImageDataset):
     def content(self) -> str:
         """Return a digest of the names, sizes and modification times of the files."""
         try:
-            states = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in self.saved().files]
+            return state_digest(self.saved().files)
         except (HarnessError, OSError):
             return ""
-        return hashlib.sha256(repr(states).encode()).hexdigest()
 
     def build(self, device: torch.device) -> ImageSet:
         """Return the images, grouped by size and in the order of the rows; their names are row numbers, from 0."""

@@ -28,10 +28,15 @@ class Resize(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
-            size = [max(SMALLEST, int(self.scale * side)) for side in images.shape[2:]]
-            return F.interpolate(images, size, mode="bilinear", antialias=True, align_corners=False).clamp(0, 1)
+            return shrunk(images, self.scale).clamp(0, 1)
 
         return purify
+
+
+def shrunk(images: Images, scale: float) -> Images:
+    """Return images whose sides are `scale` times as long, in (0, 1]; values may leave [0, 1] by rounding."""
+    size = [max(SMALLEST, int(scale * side)) for side in images.shape[2:]]
+    return F.interpolate(images, size, mode="bilinear", antialias=True, align_corners=False)
 
 
 @hookimpl

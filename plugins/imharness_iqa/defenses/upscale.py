@@ -5,9 +5,7 @@ import torch.nn.functional as F
 from pydantic import Field
 
 from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
-
-SMALLEST = 8
-"""The shortest side of a shrunk image, px."""
+from imharness_iqa.defenses.resize import shrunk
 
 
 class Upscale(Purification):
@@ -24,8 +22,7 @@ class Upscale(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
-            size = [max(SMALLEST, int(self.scale * side)) for side in images.shape[2:]]
-            small = F.interpolate(images, size, mode="bilinear", antialias=True, align_corners=False)
+            small = shrunk(images, self.scale)
             return F.interpolate(small, images.shape[2:], mode="bilinear", align_corners=False).clamp(0, 1)
 
         return purify

@@ -1,11 +1,9 @@
 """A quality network of your own on a backbone of torchvision or timm, with weights from a file."""
 
-import hashlib
-from pathlib import Path
-
 import torch
 from pydantic import Field, model_validator
 
+from imharness.files import file_digest
 from imharness.images import Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_vision.backbones import network, require
 from imharness_vision.perceptual import normalised
@@ -40,8 +38,7 @@ class BackboneQuality(NoReferenceMetric):
 
     def content(self) -> str:
         """Return a digest of the weights."""
-        file = Path(self.weights)
-        return hashlib.sha256(file.read_bytes()).hexdigest() if self.weights and file.is_file() else ""
+        return file_digest(self.weights)
 
     def build(self, device: torch.device) -> NoReferenceScore:
         """Return the metric of images at their own size, normalised as ImageNet."""

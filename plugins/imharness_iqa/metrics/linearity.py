@@ -75,7 +75,7 @@ class Linearity(TrainableMetric):
         try:
             line = {name: torch.tensor(float(whole[key][0])) for name, key in (("slope", "k"), ("offset", "b"))}
         except (KeyError, IndexError, TypeError, ValueError):
-            raise Unavailable(f"{WEIGHTS.path()} holds no line k, b", f"replace it, from {WEIGHTS.source}") from None
+            raise Unavailable(f"{WEIGHTS.path()} contains no line k, b", f"replace it, from {WEIGHTS.source}") from None
         with Undrawn():
             network = LinearityNet()
         fill(network, WEIGHTS, {**state_dict(WEIGHTS, "model"), **line})

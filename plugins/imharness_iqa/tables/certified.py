@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from imharness.tables import ColumnSpec, Row, Table, Value, missing
+from imharness.tables import Row, Table, Value, missing
 from imharness.tracks import Query
-from imharness_iqa.tables.data import MEASURES, PAPER, UNIT, Columns, computed, moved, read_sources
+from imharness_iqa.tables.data import PAPER, UNIT, Columns, computed, image_column, moved, read_sources
 from imharness_iqa.tables.part import Part
 
 _ROWS = f"""
@@ -21,63 +21,59 @@ LEFT JOIN (SELECT dataset, metric, defense, name, score, abstained FROM certify 
 """
 
 
-def _column(key: str, label: str, better: str, decimals: int, text: str) -> ColumnSpec:
-    return MEASURES["d"].model_copy(
-        update={"key": key, "label": label, "better": better, "decimals": decimals, "description": text}
-    )
-
-
 COLUMNS = (
-    _column("d", "D, attacked", "lower", 2, "100 |s(x) - s(x')| / range, with the smoothed score s."),
-    _column("r", "R, attacked", "higher", 3, "log10 of the largest possible change of s over the one that happened."),
-    _column("ties", "ties %", "", 1, "Pairs of a clean and an attacked image with equal smoothed scores."),
-    _column("r_without_ties", "R, no ties", "higher", 3, "R over the pairs with different smoothed scores."),
-    _column(
+    image_column("d", "D, attacked", "lower", 2, "100 |s(x) - s(x')| / range, with the smoothed score s."),
+    image_column(
+        "r", "R, attacked", "higher", 3, "log10 of the largest possible change of s over the one that happened."
+    ),
+    image_column("ties", "ties %", "", 1, "Pairs of a clean and an attacked image with equal smoothed scores."),
+    image_column("r_without_ties", "R, no ties", "higher", 3, "R over the pairs with different smoothed scores."),
+    image_column(
         "srocc_clean",
         "SROCC, clean",
         "higher",
         3,
         "Spearman correlation of the smoothed clean score with the quality labels.",
     ),
-    _column(
+    image_column(
         "srocc",
         "SROCC, attacked",
         "higher",
         3,
         "Spearman correlation of the smoothed attacked score with the quality labels.",
     ),
-    _column(
+    image_column(
         "conditions_clean",
         "conditions, clean",
         "",
         0,
         "Conditions with a correlation of the smoothed clean score: three images or more have one, not all the same.",
     ),
-    _column(
+    image_column(
         "images_clean",
         "images, clean",
         "",
         1,
         "Images with a smoothed score in such a condition, mean over conditions.",
     ),
-    _column("conditions", "conditions, attacked", "", 0, "The same for the smoothed attacked score."),
-    _column("images", "images, attacked", "", 1, "The same for the smoothed attacked score."),
-    _column(
+    image_column("conditions", "conditions, attacked", "", 0, "The same for the smoothed attacked score."),
+    image_column("images", "images, attacked", "", 1, "The same for the smoothed attacked score."),
+    image_column(
         "radius",
         "radius",
         "higher",
         4,
         "Mean Euclidean distance within which the class stays, for images in [0, 1]; abstentions are left out.",
     ),
-    _column("abstained", "abstained %", "lower", 1, "Share of images for which nothing is promised."),
-    _column(
+    image_column("abstained", "abstained %", "lower", 1, "Share of images for which nothing is promised."),
+    image_column(
         "delta",
         "relative delta",
         "lower",
         4,
         "Width of the interval that contains the score of every image within the radius, divided by the range.",
     ),
-    _column("seconds", "s per image", "lower", 2, "Time of the pass over noisy copies."),
+    image_column("seconds", "s per image", "lower", 2, "Time of the pass over noisy copies."),
 )
 
 
@@ -158,14 +154,14 @@ def _by_classes(clean: Part, variants: Mapping[str, np.ndarray], note: str) -> l
     if not rows:
         return []
     columns = (
-        _column(
+        image_column(
             "srocc",
             "SROCC",
             "higher",
             3,
             "Spearman correlation of the class of the clean score with the quality labels.",
         ),
-        _column(
+        image_column(
             "srocc_smoothed",
             "SROCC, smoothed",
             "higher",
@@ -173,7 +169,7 @@ def _by_classes(clean: Part, variants: Mapping[str, np.ndarray], note: str) -> l
             "Spearman correlation of the most frequent class of noisy copies with the quality labels; abstentions are "
             "left out.",
         ),
-        _column("radius", "radius", "higher", 4, "Mean certified distance; an abstention counts as 0."),
+        image_column("radius", "radius", "higher", 4, "Mean certified distance; an abstention counts as 0."),
     )
     return [
         Table(

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from imharness.tables import ColumnSpec, Row, Table, Value, mean_value, missing, ranked
+from imharness.tables import Row, Table, Value, mean_value, missing, ranked
 from imharness.tracks import Query
-from imharness_iqa.tables.data import MEASURES, PAPER, UNIT, Columns, computed, read_sources
+from imharness_iqa.tables.data import PAPER, UNIT, Columns, computed, image_column, read_sources
 from imharness_iqa.tables.part import Part
 
 RADII = (0.0, 0.05, 0.1, 0.2)
@@ -54,10 +54,11 @@ def tables(query: Query, note: str) -> list[Table]:
     )
     part = Part.whole(computed(found, _shares), read_sources(query))
     columns = [
-        _column(
+        image_column(
             f"r{k}",
             _label(radius),
             "higher",
+            1,
             "Pairs of images whose smoothed scores keep their order "
             f"however both are changed within Euclidean distance {radius:g}, images in [0, 1], %."
             if radius
@@ -89,12 +90,6 @@ def _label(radius: float) -> str:
     return f"kept % at {radius:g}" if radius else "ordered %"
 
 
-def _column(key: str, label: str, better: str, text: str, decimals: int = 1) -> ColumnSpec:
-    return MEASURES["d"].model_copy(
-        update={"key": key, "label": label, "better": better, "decimals": decimals, "description": text}
-    )
-
-
 def _shares(own: Columns) -> Columns:
     """Return the share of each image's pairs that keep their order at each radius, %; NaN if not measured."""
     seen = np.isfinite(own["abstained"])
@@ -117,23 +112,27 @@ def _mean(part: Part, name: str) -> Value:
 
 
 INSIDE = (
-    _column(
+    image_column(
         "broken",
         "promises broken %",
         "lower",
-        "Images inside their radius whose class changed, or whose score left the interval.",
         2,
+        "Images inside their radius whose class changed, or whose score left the interval.",
     ),
-    _column(
+    image_column(
         "moved",
         "D inside %",
         "lower",
-        "100 |s(x) - s(x')| / range, with the smoothed score s, x' within the certified radius of x.",
         3,
+        "100 |s(x) - s(x')| / range, with the smoothed score s, x' within the certified radius of x.",
     ),
-    _column("promised", "D promised %", "lower", "The largest D that the certificate allows within the radius.", 3),
-    _column("distance", "distance", "higher", "Mean Euclidean distance of x' from x, images in [0, 1].", 4),
-    _column("left_out", "no promise %", "lower", "Images without a certified radius, as the certificate abstains."),
+    image_column(
+        "promised", "D promised %", "lower", 3, "The largest D that the certificate allows within the radius."
+    ),
+    image_column("distance", "distance", "higher", 4, "Mean Euclidean distance of x' from x, images in [0, 1]."),
+    image_column(
+        "left_out", "no promise %", "lower", 1, "Images without a certified radius, as the certificate abstains."
+    ),
 )
 
 

@@ -30,8 +30,9 @@ COMPUTED = {"evaluate", "clean", "defended", "attack", "purify"}
 SROCC = "Spearman correlation of f(D(x')) with the quality labels, mean over conditions."
 
 
-MEASURES = {
-    key: ColumnSpec(
+def image_column(key: str, label: str, better: str, decimals: int, text: str) -> ColumnSpec:
+    """Return a column of means over images, whose clusters are photographs; `better`: higher, lower or empty."""
+    return ColumnSpec(
         key=key,
         label=label,
         better=better,
@@ -40,6 +41,10 @@ MEASURES = {
         unit="image",
         cluster_unit="photograph",
     )
+
+
+MEASURES = {
+    key: image_column(key, label, better, decimals, text)
     for key, label, better, decimals, text in (
         ("d", "D %", "lower", 2, "100 |f(x) - f(D(x'))| / range: how far attack and defense together move the score."),
         ("r", "R", "higher", 3, "log10 of the largest possible change of the score over the change that happened."),

@@ -6,10 +6,8 @@ Song & Mittal (USENIX Security 2021), equations 8 and 9.
 import torch
 
 from imharness.membership import Info, MembershipEvaluator, hookimpl
+from imharness_membership.likelihood import FLOOR
 from imharness_membership.thresholds import ThresholdEvaluator
-
-FLOOR = 1e-30
-"""Probabilities are raised to at least this before the logarithm."""
 
 
 class ModifiedEntropy(ThresholdEvaluator):

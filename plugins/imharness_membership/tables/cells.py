@@ -11,6 +11,7 @@ from imharness.stats import chosen_half, t_interval
 from imharness.tables import Blocks, Value, missing, value_of
 from imharness.tracks import Query
 
+UNDEFENDED = "harness/plain-training"
 FIGURES = {
     "accuracy": ("attack accuracy", "Balanced accuracy of the guess, 0.5 is chance", 3),
     "auc": ("AUC", "Area under the ROC curve, 0.5 is chance", 3),

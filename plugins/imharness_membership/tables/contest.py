@@ -15,9 +15,8 @@ import numpy as np
 from imharness.contests import Chosen, Contest, common, contest, controls_of, share_of
 from imharness.tables import Blocks, Column, Wins
 from imharness.tracks import Query, TrackReport
-from imharness_membership.tables.cells import figures_of, mean_of
+from imharness_membership.tables.cells import UNDEFENDED, figures_of, mean_of
 
-PLAIN = "harness/plain-training"
 MATCHED = ", stopped nearest to the accuracy of "
 """The part of a label that marks early stopping at another defense's accuracy."""
 MEASURE = "guessed"
@@ -65,11 +64,11 @@ def ranked_defenses(
         scores=worst,
         protection=PROTECTION,
         utility=utility,
-        undefended=PLAIN,
+        undefended=UNDEFENDED,
         claim=CLAIM,
         attack="evaluator",
         share=share,
-        gates=(share_of(utility.label, PLAIN, share, lambda label: _beside(tested, label)),),
+        gates=(share_of(utility.label, UNDEFENDED, share, lambda label: _beside(tested, label)),),
         controls=_controls_among(query, worst.entries),
         over=("evaluator", "attacker"),
         chosen=Chosen(reported, kinds, broken_by),
@@ -89,7 +88,7 @@ def ranked_defenses(
 
 def _beside(tested: Mapping[str, Mapping[str, float]], label: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the accuracies of a defense and of plain training on the same splits; None where some of them lack."""
-    own, plain = tested.get(label, {}), tested.get(PLAIN, {})
+    own, plain = tested.get(label, {}), tested.get(UNDEFENDED, {})
     names = sorted(plain)
     if not names or not own.keys() >= plain.keys():
         return None

@@ -126,7 +126,7 @@ def rates(parts: tuple[Blocks, Blocks], trained: Facts) -> TrackReport:
         caption="Privacy of models with each defense; n is the number of splits. For each figure, the strongest "
         "evaluator is chosen on one half of the rows, drawn by a hash of their names, and reported on the other. "
         "Marks and tests of the attack accuracy compare what stands in the table, split by split. The empirical "
-        "epsilon takes rows as independent and is no bound; beside it stands the bound that a training promises. "
+        "epsilon takes rows as independent and is not a bound; beside it stands the bound that a training promises. "
         f"{SPLITS}",
         entry="defense",
         by=["accuracy_adaptive"],

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from imharness.tables import Blocks, Chart, Series
 from imharness_membership.roc import roc
-from imharness_membership.tables.cells import rows_of
+from imharness_membership.tables.cells import UNDEFENDED, rows_of
 
-UNDEFENDED = "harness/plain-training"
 POINTS = 200
 """The largest number of points of a curve."""
 

@@ -7,12 +7,11 @@ import numpy as np
 
 from imharness.stats import NotTestable, correlate
 from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, missing
-from imharness_membership.risk import SLACK, calibration_rmse, precision_and_recall
+from imharness_membership.risk import SLACK, THRESHOLDS, calibration_rmse, precision_and_recall
 from imharness_membership.tables.cells import apart, rows_of
 
 Columns = Mapping[str, np.ndarray]
 RISK = "harness/privacy-risk"
-THRESHOLDS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
 def risk_rows(scores: Blocks) -> dict[str, Columns]:

@@ -8,9 +8,8 @@ import numpy as np
 from imharness.stats import NotTestable, correlate
 from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, missing
 from imharness.tracks import Query
-from imharness_membership.tables.cells import apart, over_splits, rows_of
+from imharness_membership.tables.cells import UNDEFENDED, apart, over_splits, rows_of
 
-UNDEFENDED = "harness/plain-training"
 THREE = ("harness/lira", "harness/rmia", "harness/privacy-risk")
 AGREED = "all three"
 TOP = 0.1

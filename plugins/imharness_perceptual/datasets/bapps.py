@@ -112,7 +112,7 @@ class Bapps(ImageDataset):
         entries = list(self._entries())
         if not entries:
             wanted = ", ".join((*FOLDERS[self.test], VERDICT[self.test]))
-            raise ContractError(f"{self._root} holds no judged patches; expected FAMILY/ with the folders {wanted}")
+            raise ContractError(f"{self._root} contains no judged patches; expected FAMILY/ with the folders {wanted}")
 
         def load(positions: Sequence[int]) -> Images:
             return read_files((entries[p].file for p in positions), self._fit)
@@ -149,7 +149,7 @@ def _verdict(file: Path) -> float:
     try:
         found = read_array(file, MIB).reshape(-1)
     except UsageError as error:
-        raise ContractError(f"{file} holds no share of people: {error}") from None
+        raise ContractError(f"{file} contains no share of people: {error}") from None
     if not len(found) or not 0 <= found[0] <= 1:
         raise ContractError(f"{file} does not hold a share of people, a number from 0 to 1")
     return float(found[0])

@@ -5,7 +5,6 @@ Communication 2015): reference_images/I01.BMP, distorted_images/i01_05_3.bmp (im
 mos_with_names.txt, a score and a name per line.
 """
 
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from pydantic import Field
 
 from imharness.data import DataSource, ImageDataset, Images, ImageSet, Info, data_folder, hookimpl
 from imharness.errors import ContractError, Unavailable, UsageError
-from imharness.files import MIB, image_shape, number, read_text
+from imharness.files import MIB, file_digest, image_shape, number, read_text
 from imharness_vision.image_files import read_files
 
 SCORES, REFERENCES, DISTORTED = "mos_with_names.txt", "reference_images", "distorted_images"
@@ -75,7 +74,7 @@ class Tid2013(ImageDataset):
             self.require()
         except Unavailable:
             return ""
-        return hashlib.sha256((self._root / SCORES).read_bytes()).hexdigest()
+        return file_digest(self._root / SCORES)
 
     def build(self, device: torch.device) -> ImageSet:
         """Return references and distorted images; ``severity`` is the level, ``family`` the distortion's number."""

@@ -5,12 +5,10 @@ Zhang, Isola, Efros, Shechtman & Wang, "The Unreasonable Effectiveness of Deep F
 over the last maps of each resolution.
 """
 
-import hashlib
-from pathlib import Path
-
 import torch
 from pydantic import Field
 
+from imharness.files import file_digest
 from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 from imharness_vision.backbones import Stages, distance, network, require
 from imharness_vision.perceptual import normalised
@@ -37,8 +35,7 @@ class DeepFeatures(FullReferenceMetric):
 
     def content(self) -> str:
         """Return a digest of the weights."""
-        file = Path(self.weights)
-        return hashlib.sha256(file.read_bytes()).hexdigest() if self.weights and file.is_file() else ""
+        return file_digest(self.weights)
 
     def build(self, device: torch.device) -> FullReferenceScore:
         """Return the metric of images at their own size, normalised as ImageNet."""

@@ -12,7 +12,6 @@ On the ladder of the 24 Kodak photographs, 480 unseen images of 64 px, its Spear
 0.8458; it is 0.8446 with all weights set to 1, and 0.7046 untrained. So training mainly improves the backbone.
 """
 
-import hashlib
 from importlib.resources import files
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from pydantic import Field, model_validator
 
 from imharness.data import cache_folder, data_folder
 from imharness.errors import Unavailable
+from imharness.files import file_digest
 from imharness.images import Asset, FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 from imharness_perceptual.references import ReferenceFeatures
 from imharness_vision.lpips import BACKBONES, FeatureDistance, Net, Variant, published, single, untrained
@@ -90,7 +90,7 @@ class Lpips(FullReferenceMetric):
 
     def content(self) -> str:
         """Return a digest of the weights, unless they are published ones."""
-        return hashlib.sha256(self._file.read_bytes()).hexdigest() if self._file.is_file() else ""
+        return file_digest(self._file)
 
     def build(self, device: torch.device) -> FullReferenceScore:
         network = frozen(self._network(), device)

@@ -3,13 +3,13 @@
 Heusel et al. (NeurIPS 2017); the network and its published weights are those of the package pytorch-fid.
 """
 
-import hashlib
 from pathlib import Path
 
 import torch
 from pydantic import Field
 
 from imharness.errors import Unavailable, UsageError
+from imharness.files import file_digest
 from imharness.images import Asset, DistributionMetric, DistributionScore, Images, MetricInfo, hookimpl
 from imharness_reconstruction.frechet import frechet_distance
 from imharness_vision.perceptual import SQUEEZENET, normalised
@@ -53,8 +53,7 @@ class Fid(DistributionMetric):
 
     def content(self) -> str:
         """Return a digest of the weights that are named."""
-        file = Path(self.weights)
-        return hashlib.sha256(file.read_bytes()).hexdigest() if self.weights and file.is_file() else ""
+        return file_digest(self.weights)
 
     def build(self, device: torch.device) -> DistributionScore:
         """Return the metric, which needs at least two images on each side."""

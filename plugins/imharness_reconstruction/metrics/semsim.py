@@ -6,7 +6,6 @@ place of people's. The commands were `harness run --track reconstruction --datas
 `harness train semsim --annotations judged --backbone lenet --epochs 30`.
 """
 
-import hashlib
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import torch
 from pydantic import Field
 
 from imharness.errors import Unavailable
-from imharness.files import read_tensors
+from imharness.files import file_digest, read_tensors
 from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 from imharness_reconstruction.semsim import Backbone, SemSimNet
 
@@ -42,7 +41,7 @@ class SemSim(FullReferenceMetric):
     def content(self) -> str:
         """Return a digest of the weights."""
         try:
-            return hashlib.sha256(self._file().read_bytes()).hexdigest()
+            return file_digest(self._file())
         except Unavailable:
             return ""
 

@@ -1,6 +1,5 @@
 """A classifier that `harness train classifier` trained, with its weights."""
 
-import hashlib
 from pathlib import Path
 from typing import Literal
 
@@ -9,7 +8,7 @@ from pydantic import Field
 
 from imharness.data import generator
 from imharness.errors import Unavailable, UsageError
-from imharness.files import read_tensors
+from imharness.files import file_digest, read_tensors
 from imharness.gradients import Info, Model, NetworkFactory, hookimpl
 from imharness_reconstruction.models.convnet8 import ConvNet8
 from imharness_reconstruction.models.deep_resnets import DeepResNet
@@ -42,8 +41,7 @@ class SavedClassifier(Model):
 
     def content(self) -> str:
         """Return a digest of the weights."""
-        file = Path(self.weights)
-        return hashlib.sha256(file.read_bytes()).hexdigest() if self.weights and file.is_file() else ""
+        return file_digest(self.weights)
 
     def build(self, device: torch.device) -> NetworkFactory:
         """Return a factory of the one network that the file has."""

@@ -33,7 +33,7 @@ def built_wheel(spec: GuestSpec, source: Path, backend: str) -> tuple[str, bytes
         guest.kill()
     content, name = reply.tensors.get("content"), str(reply.facts.get("name"))
     if content is None or content.dtype != torch.uint8 or content.ndim != 1 or Path(name).name != name:
-        raise HarnessError("building the wheel failed: what came back is no wheel")
+        raise HarnessError("building the wheel failed: what came back is not a wheel")
     return name, content.numpy().tobytes()
 
 

@@ -156,7 +156,7 @@ def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandb
         if isinstance(made.info.paper, str):
             raise ValueError(f"paper must be described, not cited as {made.info.paper!r:.80}")
         if made.info.control:
-            raise ValueError("a submission is no control: nobody wins who is not better than all of them")
+            raise ValueError("a submission cannot be a control: a winner has to be better than every control")
         made.call = KeptCall(call_of(contract))
         made.guest, made.environment, made._facts = guest, environment, {}
         made.module = str(facts.get("module", ""))
@@ -232,7 +232,7 @@ def offer_of(guest: Guest) -> PackageDescription:
     spec = guest.spec
     found = [d for d in importlib.metadata.distributions(path=[str(spec.folder)]) if d.name == spec.distribution]
     if not found:
-        raise PluginError(f"{spec.folder} holds no distribution {spec.distribution}")
+        raise PluginError(f"{spec.folder} contains no distribution {spec.distribution}")
     origin = provenance(found[0])
     session, started = guest.open(), time.perf_counter()
     try:

@@ -115,7 +115,7 @@ def pixels(given: Mapping[str, Any]) -> int:
 def _images(message: Message, device: torch.device, pixels: int) -> torch.Tensor:
     images = message.tensors.get("images")
     if images is None or images.ndim != 4 or images.shape[1] != 3 or images.dtype != torch.float32:
-        raise SandboxViolation("asked for scores of something that is no batch of images")
+        raise SandboxViolation("asked for scores of something that is not a batch of images")
     if images.shape[2] * images.shape[3] > pixels:
         raise SandboxViolation("asked for scores of images that are larger than those it was given")
     return images.to(device)

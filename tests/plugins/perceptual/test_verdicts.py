@@ -124,7 +124,7 @@ def test_a_judged_set_in_the_published_layout_gives_the_score_computed_by_hand(t
 def test_a_patch_without_a_verdict_is_named(tmp_path: Path) -> None:
     folder = bapps(tmp_path)
     (folder / "2afc" / "val" / "blur" / "judge" / "1.npy").write_bytes(b"no array")
-    with pytest.raises(HarnessError, match=r"judge/1\.npy holds no share"):
+    with pytest.raises(HarnessError, match=r"judge/1\.npy contains no share"):
         installed().one("dataset", f"bapps[path={folder}]").build(CPU)
     with pytest.raises(Unavailable, match="data set bapps is not on this machine"):
         installed().one("dataset", "harness/bapps").require()

@@ -55,7 +55,7 @@ def unpack(path: Path, into: Path) -> None:
                 raise HarnessError(f"{shown(path)} cannot be unpacked: the disk with {into} is full") from None
             raise UsageError(f"{shown(path)} is cut off or not an archive: {reason(error)}") from None
     if not count:
-        raise UsageError(f"{shown(path)} holds no files.")
+        raise UsageError(f"{shown(path)} contains no files.")
 
 
 def _members(path: Path, file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
