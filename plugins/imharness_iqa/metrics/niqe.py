@@ -1,8 +1,8 @@
 """NIQE: how far the statistics of an image are from those of natural photographs.
 
 Mittal, Soundararajan & Bovik, "Making a 'Completely Blind' Image Quality Analyzer" (IEEE SPL 2013), with the published
-parameters of the pristine model. Luma is rounded to 8 bits, as MATLAB's is, and the gradient passes straight through the
-rounding. The shape of a distribution is interpolated on its grid, so that gradients pass.
+parameters of the pristine model. Luma is rounded to 8 bits, as MATLAB's is, and the gradient passes straight through
+the rounding. The shape of a distribution is interpolated on its grid, so that gradients pass.
 """
 
 import numpy as np
