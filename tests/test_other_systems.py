@@ -1,18 +1,23 @@
-"""What other systems lack is asked for where it is used: every module but the sandbox's can be imported without it."""
+"""What Windows lacks is asked for where it is used: without it everything but the sandbox is imported, runs and ranks.
 
+`other_system/sitecustomize.py` takes it from the interpreter and from every process that it starts.
+"""
+
+import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+PLACES = [ROOT / name for name in ("core", "plugins", "leaderboard", "submissions")]
 
-PROGRAM = """
-import importlib, pathlib, pkgutil, sys
+IMPORTED = """
+import importlib, pkgutil, sys
 
-sys.modules.update(dict.fromkeys(("fcntl", "resource")))
 from imharness.errors import Unavailable
 
-for root in sys.argv[2:]:
+for root in sys.argv[1:]:
     package = importlib.import_module(root)
     for found in pkgutil.walk_packages(package.__path__, f"{root}."):
         if ".sandbox" in found.name or found.name.endswith("__main__"):
@@ -21,23 +26,80 @@ for root in sys.argv[2:]:
             importlib.import_module(found.name)
         except Unavailable:
             pass  # a library of an extra
-        except ImportError as error:
+        except (AttributeError, ImportError) as error:
             print(found.name, error)
 
-from imharness.results.storage.local import LocalFiles
 from imharness.testing import usual
 
-files = LocalFiles(pathlib.Path(sys.argv[1]))
-for line in (b"one", b"two"):
+print(usual._peak())
+"""
+
+LOCKED = """
+import pathlib, subprocess, sys
+
+from imharness.errors import StoreError
+from imharness.results.disk import one_at_a_time
+from imharness.results.storage.local import LocalFiles
+
+root = pathlib.Path(sys.argv[1])
+files = LocalFiles(root)
+for line in (b"1", b"2"):
     files.append("lines", lambda before, line=line: line)
-print(files.lines("lines"), usual._peak())
+try:
+    with one_at_a_time(root, ".turn", "taken"):
+        print(files.lines("lines"), flush=True)
+        if len(sys.argv) == 2:
+            subprocess.run([sys.executable, "-c", sys.orig_argv[2], str(root), "second"], check=True)
+except StoreError as error:
+    print(error, files.lines("lines"))
 """
 
 
-def test_every_module_but_the_sandboxs_is_imported_without_locks_and_limits_of_linux(tmp_path: Path) -> None:
-    places = [ROOT / name for name in ("core", "plugins", "leaderboard", "submissions")]
-    packages = sorted(file.parent.name for place in places for file in place.glob("imharness*/__init__.py"))
+def elsewhere(*arguments: str, folder: Path | None = None) -> str:
+    """Return what Python prints without what Windows lacks; the process must end well."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "tests" / "other_system"), "PYTHONWARNDEFAULTENCODING": "1"}
+    ran = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=500, cwd=folder, env=environment
+    )
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-4000:]
+    return ran.stdout
+
+
+def test_every_module_but_the_sandboxs_is_imported() -> None:
+    packages = sorted(file.parent.name for place in PLACES for file in place.glob("imharness*/__init__.py"))
     assert {"imharness", "imharness_submissions", "imharness_leaderboard", "imharness_iqa"} <= set(packages)
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path), *packages]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500)
-    assert ran.stdout == "[b'one', b'two'] None\n"
+    assert elsewhere("-c", IMPORTED, *packages) == "None\n"
+
+
+def test_a_second_process_waits_for_locks_or_is_refused(tmp_path: Path) -> None:
+    assert elsewhere("-c", LOCKED, str(tmp_path)).splitlines() == ["[b'1', b'2']", "taken [b'1', b'2', b'1', b'2']"]
+
+
+def test_a_small_run_of_all_tracks_ends_with_tables(tmp_path: Path) -> None:
+    """On a worker of its own, which is started anew and not forked."""
+    run = ("run", "--profile", "quick", "--all", "--limit", "2", "--evaluator", "confidence", "--workers", "1")
+    said = elsewhere("-m", "imharness", *run, folder=tmp_path)
+    assert " 0 failed" in said
+    for track in ("iqa", "membership", "perceptual", "reconstruction"):
+        assert "<table" in (tmp_path / "site" / f"{track}.html").read_text(encoding="utf-8")
+
+
+def test_components_are_checked_without_alarms_and_forks(tmp_path: Path) -> None:
+    assert " 0 failed" in elsewhere("-m", "imharness", "plugins", "check", "harness/l2", folder=tmp_path)
+
+
+def test_every_text_file_has_its_encoding_named() -> None:
+    calls = [
+        (file.name, node.lineno)
+        for place in PLACES
+        for file in place.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_bytes()))
+        if isinstance(node, ast.Call) and _is_text(node) and "encoding" not in {word.arg for word in node.keywords}
+    ]
+    assert calls == []
+
+
+def _is_text(call: ast.Call) -> bool:
+    """Return whether a call reads or writes a text by its path; a function of one's own takes arguments to read."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    return name == "write_text" or (name == "read_text" and not call.args)

@@ -31,12 +31,10 @@ def _contest(name: str, peers: dict[str, Score], tolerance: float, slope: bool =
 def _ms_ssim(slope: bool) -> Contest:
     import piq
     from pytorch_msssim import ms_ssim
-    from torchmetrics.functional.image import multiscale_structural_similarity_index_measure as torchmetrics
 
     peers: dict[str, Score] = {
         "pytorch-msssim": lambda x, y: ms_ssim(x, y, data_range=1.0, size_average=False),
         "piq": lambda x, y: piq.multi_scale_ssim(x, y, data_range=1.0, reduction="none"),
-        "torchmetrics": lambda x, y: torchmetrics(x, y, data_range=1.0, reduction="none", normalize="relu"),
     }
     return _contest("ms-ssim", peers, 0.1 if slope else 1e-4, slope)
 

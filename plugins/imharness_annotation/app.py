@@ -138,7 +138,7 @@ class Pages:
         name = request.path_params["name"]
         if name not in ASSETS:
             raise HTTPException(404)
-        text = (files("imharness_annotation") / "static" / name).read_text()
+        text = (files("imharness_annotation") / "static" / name).read_text(encoding="utf-8")
         return Response(text, media_type=ASSETS[name], headers=HEADERS)
 
     async def _checked(self, request: Request) -> dict[str, str]:

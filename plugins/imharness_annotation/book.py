@@ -100,14 +100,14 @@ class Book:
     def _close_to_others(self) -> None:
         """Let the owner alone read and write the file, which holds the secret of all sessions."""
         try:
-            descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o600)
         except OSError as error:
             raise UsageError(f"{self._file} cannot be used ({error.strerror}); choose another --file.") from None
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise UsageError(f"{self._file} is not a plain file; choose another --file.")
             with suppress(PermissionError):
-                os.fchmod(descriptor, 0o600)
+                os.chmod(descriptor if os.chmod in os.supports_fd else self._file, 0o600)
         finally:
             os.close(descriptor)
 

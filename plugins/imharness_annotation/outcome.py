@@ -105,7 +105,7 @@ def ranking(votes: Sequence[Vote], planned: int) -> list[tuple[str, Interval]]:
 
 def write_csv(file: Path, votes: Sequence[Vote]) -> None:
     """Write every vote as one line."""
-    with file.open("w", newline="") as out:
+    with file.open("w", encoding="utf-8", newline="") as out:
         lines = csv.writer(out)
         lines.writerow([*FACTS, "truth", "decoy", "annotator", "answer", "at"])
         for v in votes:

@@ -163,7 +163,9 @@ def write_presets(path: Path, found: Sequence[Preset]) -> None:
     """Write presets; those of the same attack and metric are replaced."""
     old = {(p.attack, p.metric): p for p in (read_presets(path) if path.is_file() else [])}
     old |= {(p.attack, p.metric): p for p in found}
-    path.write_text(json.dumps([json.loads(p.model_dump_json()) for p in old.values()], indent=1) + "\n")
+    path.write_text(
+        json.dumps([json.loads(p.model_dump_json()) for p in old.values()], indent=1) + "\n", encoding="utf-8"
+    )
 
 
 def located(name: str) -> Path:

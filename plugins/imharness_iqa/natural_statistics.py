@@ -63,3 +63,8 @@ def log_gamma_ratio(shape: torch.Tensor, top: float, bottom: float) -> torch.Ten
 def luma(images: Images) -> torch.Tensor:
     """Return grey ``(N, 1, H, W)`` in [0, 1] with the weights of ITU-R BT.601."""
     return (images * constant((0.299, 0.587, 0.114), images).view(1, 3, 1, 1)).sum(dim=1, keepdim=True)
+
+
+def whole_levels(grey: torch.Tensor) -> torch.Tensor:
+    """Return levels rounded to whole numbers, as an image of 8 bits has them; the gradient is that of the identity."""
+    return grey.detach().round() + (grey - grey.detach())

@@ -185,4 +185,4 @@ def loaded(
 
 def card(stem: str) -> dict[str, float]:
     """Return the model card of the weights in this package."""
-    return json.loads((files("imharness_iqa.weights") / f"{stem}.json").read_text())
+    return json.loads((files("imharness_iqa.weights") / f"{stem}.json").read_text(encoding="utf-8"))

@@ -73,11 +73,11 @@ def audit(
         found = audited(parts["shadow"], parts["target"], evaluators, advance)
     _print(found, per_class)
     if json_file:
-        json_file.write_text(json.dumps({"file": file.name, **found.facts()}, indent=1) + "\n")
+        json_file.write_text(json.dumps({"file": file.name, **found.facts()}, indent=1) + "\n", encoding="utf-8")
     if html_file:
         from imharness_membership.audit_html import report
 
-        html_file.write_text(report(found, file.name))
+        html_file.write_text(report(found, file.name), encoding="utf-8")
         console.say(f"report: {html_file}")
     worst = found.worst()
     if fail_above is not None and worst.accuracy.value > fail_above:

@@ -44,7 +44,7 @@ def write(out: Path, rebuilt: Iterable[Rebuilt], judged: Mapping[tuple[Key, str]
     """Write originals, reconstructions and the index; return how many reconstructions were written."""
     out.mkdir(parents=True, exist_ok=True)
     count = 0
-    with (out / INDEX).open("w", newline="") as file:
+    with (out / INDEX).open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file)
         lines.writerow(["file", *FACTS, "source"])
         for number, group in enumerate(rebuilt):

@@ -68,7 +68,7 @@ def unpack(requirements: Sequence[str], place: Path, work: Path, what: str, *, p
     what they need. Raises `HarnessError` when that fails, `UsageError` when it becomes too large.
     """
     listed = work / "requirements.txt"
-    listed.write_text("\n".join(requirements) + "\n")
+    listed.write_text("\n".join(requirements) + "\n", encoding="utf-8")
     line = [*_pip("install", work), "--target", str(place), "--requirement", str(listed)]
     line += ["--no-deps", "--require-hashes"] if pinned else []
     with tempfile.TemporaryFile() as errors:
@@ -89,8 +89,10 @@ def resolved(requirements: Sequence[str], here: Mapping[str, str]) -> str:
     """Return requirements and what they need as lines with versions and hashes, without those that are `here`."""
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        (work / "in.txt").write_text("\n".join(requirements) + "\n")
-        (work / "here.txt").write_text("".join(f"{name}=={version}\n" for name, version in sorted(here.items())))
+        (work / "in.txt").write_text("\n".join(requirements) + "\n", encoding="utf-8")
+        (work / "here.txt").write_text(
+            "".join(f"{name}=={version}\n" for name, version in sorted(here.items())), encoding="utf-8"
+        )
         line = [*_pip("compile", work), "--generate-hashes", "--no-header", "--no-annotate"]
         line += ["--constraint", str(work / "here.txt")]
         line += [part for name in sorted(here) for part in ("--no-emit-package", name)]

@@ -126,7 +126,7 @@ def _open(submitted: StoredSubmission, trusted: bool) -> RunningSubmission:
         folder = Path(submitted.folder)
         if not folder.is_dir():
             folder = Path(work)
-            (folder / "requirements.txt").write_text("\n".join(submitted.lock))
+            (folder / "requirements.txt").write_text("\n".join(submitted.lock), encoding="utf-8")
         opened = open_submission(folder, submission, trusted=trusted)
     if opened.description.environment != submitted.description.environment:
         opened.guest.kill()
@@ -203,7 +203,7 @@ def _difference(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> float:
 
 def canaries() -> list[Canary]:
     """Return the canaries that ship with the harness."""
-    text = (importlib.resources.files("imharness_submissions") / "canaries.json").read_text()
+    text = (importlib.resources.files("imharness_submissions") / "canaries.json").read_text(encoding="utf-8")
     return TypeAdapter(list[Canary]).validate_json(text)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from imharness_submissions.sandbox import jail, seccomp
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, arguments, interpreter, require_sandbox
 from imharness_submissions.sandbox.processes import ControlGroup, tree
-from imharness_submissions.sandbox.selftest import look, selftest
+from imharness_submissions.sandbox.selftest import look, selftest, verdict
 
 
 def test_nothing_of_the_outside_is_inside(sandbox: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +117,15 @@ def test_the_doctor_tests_the_sandbox(sandbox: None) -> None:
     done = CliRunner().invoke(cli, ["doctor", "--json"])
     assert '"sandbox": "bubblewrap' in done.output
     assert "holds" in done.output
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_other_systems_say_in_one_line_that_they_run_no_packages(trusted, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(Unavailable, match="only Linux can hold"):
+        Guest(GuestSpec("acme", tmp_path, trusted=trusted)).open()
+    assert verdict().startswith("none: packages of others run in processes that only Linux can hold")
+    assert "\n" not in verdict()
 
 
 def test_without_bubblewrap_untrusted_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

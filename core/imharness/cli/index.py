@@ -109,7 +109,7 @@ def _keep(path: Path, found: Index) -> None:
     temporary = path.with_suffix(f".{os.getpid()}")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(found.model_dump_json())
+        temporary.write_text(found.model_dump_json(), encoding="utf-8")
         temporary.replace(path)
         for old in sorted(path.parent.glob("*.json"), key=lambda old: -old.stat().st_mtime_ns)[KEPT:]:
             old.unlink(missing_ok=True)

@@ -65,8 +65,11 @@ def _cells(count: int) -> str:
 
 
 def _is_gone(state: RunState) -> bool:
-    """Return whether the process of a run on this machine has ended; False for a run on another machine."""
-    if state.host != platform.node():
+    """Return whether the process of a run on this machine has ended; False where this cannot be asked.
+
+    That is on another machine, and on Windows, where the signal 0 is Ctrl-C.
+    """
+    if state.host != platform.node() or os.name == "nt":
         return False
     try:
         os.kill(state.pid, 0)

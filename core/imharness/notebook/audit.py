@@ -61,7 +61,7 @@ class Audit(Result):
     def to_html(self, path: str | Path, name: str = "model") -> None:
         """Write the report as one HTML file, which contains its pictures and makes no request."""
         file = Path(place("path", path, "a path"))
-        file.write_text(track_that("audit_page").audit_page(self.found, text("name", name)))
+        file.write_text(track_that("audit_page").audit_page(self.found, text("name", name)), encoding="utf-8")
 
     def _notes(self) -> list[str]:
         return [self.measured]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import struct
@@ -16,6 +17,11 @@ from imharness.errors import UsageError
 
 MIB = 1 << 20
 GIB = 1 << 30
+NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+"""Opens a pipe without waiting for its other end; 0 on Windows, where no name in a folder is a pipe."""
+AS_IT_IS = getattr(os, "O_BINARY", 0)
+"""Opens a file without a change to its line ends, which only Windows would make."""
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
@@ -36,11 +42,13 @@ def plain_file(path: Path, limit: int, *, links: bool = True) -> Iterator[Binary
     """Yield a file of at most `limit` bytes that is open for reading.
 
     A pipe, a socket, a device or a folder is refused without waiting for it. `links=False` also refuses a symbolic
-    link. Raises a `UsageError` that names the file.
+    link; where the system cannot open a file on that condition (Windows), it is looked at before. Raises a `UsageError`
+    that names the file.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
     try:
-        descriptor = os.open(path, flags)
+        if not links and not _NO_LINK and path.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        descriptor = os.open(path, os.O_RDONLY | NO_WAIT | AS_IT_IS | (0 if links else _NO_LINK))
     except OSError as error:
         raise UsageError(f"{shown(path)} cannot be read: {error.strerror}.") from None
     except ValueError:

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from imharness.errors import StoreError
+from imharness.reading.opening import AS_IT_IS
 
 UNFINISHED = ".unfinished"
 """The folder of files that are being written; a process that is killed leaves its files there."""
@@ -25,6 +26,9 @@ WAIT_S = 600.0
 """Seconds for which a process waits for another one that changes the same folder."""
 FLUSHED_AT_ONCE = 16
 ATTEMPTS = 100
+LOOK_S = 0.05
+"""Seconds between two looks at a lock that another process has."""
+FAR_BYTE = 1 << 40
 _held: set[Path] = set()
 
 
@@ -78,7 +82,7 @@ def _aside(root: Path) -> tuple[Path, int]:
     path = root / UNFINISHED / secrets.token_hex(8)
     for _ in range(ATTEMPTS):
         with suppress(FileNotFoundError):
-            return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | AS_IT_IS, 0o666)
         with suppress(FileExistsError, FileNotFoundError):
             path.parent.mkdir(parents=True)
     raise OSError(errno.EAGAIN, f"{path.parent} is not a folder, or is removed again and again")
@@ -141,12 +145,13 @@ def _flushers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(FLUSHED_AT_ONCE, "flush")
 
 
-os.register_at_fork(after_in_child=_flushers.cache_clear)  # only one thread survives a fork
+if hasattr(os, "register_at_fork"):  # only one thread survives a fork; Windows has none
+    os.register_at_fork(after_in_child=_flushers.cache_clear)
 
 
 def _flush(path: Path) -> None:
     try:
-        opened = os.open(path, os.O_RDONLY)
+        opened = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)  # Windows flushes what may be written
         try:
             os.fsync(opened)
         finally:
@@ -228,15 +233,33 @@ def one_at_a_time(root: Path, name: str, otherwise: str) -> Iterator[None]:
 
 
 def lock(descriptor: int, *, wait: bool) -> None:
-    """Lock an open file until it is closed; raises `BlockingIOError` where another has it and nobody waits.
-
-    On a system without such locks (Windows) nobody is refused.
-    """
+    """Lock an open file until it is closed; raises `BlockingIOError` where another has it and nobody waits."""
     try:
         import fcntl
     except ImportError:
-        return
-    fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        _lock_far_byte(descriptor, wait)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def _lock_far_byte(descriptor: int, wait: bool) -> None:
+    """Lock a byte far behind the end of a file, as Windows keeps others from reading the bytes that it locks."""
+    import msvcrt
+
+    place = os.lseek(descriptor, 0, os.SEEK_CUR)
+    try:
+        os.lseek(descriptor, FAR_BYTE, os.SEEK_SET)
+        while True:
+            try:
+                return msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, no-any-return]
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EDEADLK):
+                    raise
+                if not wait:
+                    raise BlockingIOError(error.errno, error.strerror) from None
+            time.sleep(LOOK_S)
+    finally:
+        os.lseek(descriptor, place, os.SEEK_SET)
 
 
 def _locked(path: Path, wait_s: float, otherwise: str, waiting: Callable[[], object] = lambda: None) -> int | None:
@@ -256,7 +279,7 @@ def _locked(path: Path, wait_s: float, otherwise: str, waiting: Callable[[], obj
             if not told:
                 waiting()
             told = True
-            time.sleep(0.05)
+            time.sleep(LOOK_S)
         except OSError:
             os.close(descriptor)
             return None

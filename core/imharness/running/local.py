@@ -1,8 +1,9 @@
 """Workers on this machine: this process, or processes on each device with one thread each.
 
 CPU workers are forked from a server that has imported the harness once. GPU workers are not, because CUDA does not
-survive a fork. Parent and worker exchange JSON over a pipe. A worker that dies is replaced; one that takes too long, or
-is stopped, is ended and its task fails. A worker whose parent has ended ends at once.
+survive a fork, and Windows has no fork: they import it themselves. Parent and worker exchange JSON over a pipe. A
+worker that dies is replaced; one that takes too long, or is stopped, is ended and its task fails. A worker whose parent
+has ended ends at once.
 """
 
 from __future__ import annotations
@@ -18,12 +19,10 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +31,9 @@ from imharness.results.tasks import TaskSpec
 from imharness.running.devices import LocalSettings, with_room
 from imharness.running.executor import TaskResult, Worker, WorkerConfig
 from imharness.running.memory import keep_freed_memory, why_ended
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
 _starting = threading.Lock()
 PREPARED = "imharness.running.prepared"
@@ -182,7 +184,9 @@ def _without_script() -> Iterator[None]:
 
 
 def _context(workers: Sequence[WorkerConfig]) -> ForkServerContext | SpawnContext:
-    if all(config.device == "cpu" for config in workers):
+    if all(config.device == "cpu" for config in workers) and "forkserver" in multiprocessing.get_all_start_methods():
+        from multiprocessing import forkserver
+
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([PREPARED])
         with contextlib.suppress(OSError):  # if sockets cannot be made in the temporary folder

@@ -35,7 +35,7 @@ def keep_freed_memory() -> None:
 
 def why_ended(code: int | None) -> str:
     """Return why a worker ended by itself, as far as its exit code tells."""
-    killed = code == -signal.SIGKILL
+    killed = code == -getattr(signal, "SIGKILL", 9)  # Windows has no signals, and no negative codes
     return f"the worker ended with code {code}" + (f"; perhaps {OUT_OF_MEMORY}" if killed else "")
 
 

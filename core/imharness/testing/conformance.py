@@ -253,12 +253,15 @@ def _cost(probe: Probe) -> str:
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raise `Late` if the block takes longer; only the main thread can be interrupted.
+    """Raise `Late` if the block takes longer; only the main thread can be interrupted, and on Windows nothing can.
 
     `Late` is also raised if the block turns it into another error, as torch does while it loads weights, and again if
     Python drops it, as in the callback of a weak reference. Afterwards gradients are recorded as before, even if a
     block without gradients was interrupted.
     """
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
     interruption, recorded = Late(f"took longer than {seconds:g} s"), torch.is_grad_enabled()
     told_before = sys.unraisablehook
 

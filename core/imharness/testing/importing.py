@@ -1,6 +1,7 @@
 """Checks what a plugin's module does when it is imported: it should only define things.
 
-One interpreter loads torch and the harness; each module is imported in a process that is forked from it.
+One interpreter loads torch and the harness; each module is imported in a process that is forked from it. Without forks,
+as on Windows, each process loads them before it imports the module.
 """
 
 from __future__ import annotations
@@ -51,29 +52,40 @@ def _judged(module: str, facts: dict[str, Any]) -> CheckResult:
 
 
 def apart(module: str, patience: float) -> dict[str, Any]:
-    """Import a module in a forked process; return what `observe` saw or the error that ended it, and the seconds."""
-    context, start = multiprocessing.get_context("fork"), time.perf_counter()
+    """Import a module in another process; return what `observe` saw or the error that ended it, and the seconds."""
+    way = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
+    start = time.perf_counter()
+    context: Any = multiprocessing.get_context(way)
     there, here = context.Pipe(duplex=False)
-    with tempfile.TemporaryFile() as printed:
-        process = context.Process(target=_forked, args=(module, here, printed.fileno()))
+    with tempfile.TemporaryDirectory() as folder:
+        printed = Path(folder, "printed")
+        process = context.Process(target=_answer, args=(module, here, str(printed)))
         process.start()
         here.close()
         try:
             facts = there.recv() if there.poll(patience) else {"error": f"took longer than {patience:g} s"}
         except EOFError:  # the process ended without an answer
             process.join()
-            printed.seek(0)
-            last = " ".join(printed.read().decode(errors="replace").strip().splitlines()[-1:])
+            last = " ".join(printed.read_bytes().decode(errors="replace").strip().splitlines()[-1:])
             facts = {"error": f"cannot be imported: {last or f'ended with code {process.exitcode}'}"[:320]}
-        process.kill()
-        process.join()
+        finally:
+            process.kill()
+            process.join()
     return {**facts, "took": time.perf_counter() - start}
 
 
-def _forked(module: str, answers: Connection, printed: int) -> None:
-    for stream in (1, 2):
-        os.dup2(printed, stream)
+def _answer(module: str, answers: Connection, printed: str) -> None:
+    with open(printed, "wb") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    _load()
     answers.send(observe(module))
+
+
+def _load() -> None:
+    """Load torch and the harness, which do not count as work of the module."""
+    import imharness.ranking.ranking
+    import imharness.testing.audit  # noqa: F401
 
 
 def observe(module: str) -> dict[str, Any]:
@@ -94,8 +106,6 @@ def observe(module: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    import imharness.ranking.ranking
-    import imharness.testing.audit  # noqa: F401
-
+    _load()
     for name in sys.argv[2:]:
         sys.stdout.write(json.dumps(apart(name, float(sys.argv[1]))) + "\n")

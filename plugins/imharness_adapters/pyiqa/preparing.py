@@ -60,5 +60,5 @@ def prepared_on(name: str, dataset: ImageDataset, count: int, device: torch.devi
     )
     path = record(name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(kept.model_dump_json(indent=1) + "\n")
+    path.write_text(kept.model_dump_json(indent=1) + "\n", encoding="utf-8")
     return kept

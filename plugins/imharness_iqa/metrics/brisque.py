@@ -1,7 +1,8 @@
 """BRISQUE: a support vector machine on natural-scene statistics.
 
 Mittal, Moorthy & Bovik, "No-Reference Image Quality Assessment in the Spatial Domain" (IEEE TIP 2012), with the model
-trained on LIVE that OpenCV publishes. The score is not clipped to [0, 100], and shapes are interpolated on their grid.
+trained on LIVE that OpenCV publishes. Luma is rounded to 8 bits as there, and the gradient passes straight through the
+rounding. The score is not clipped to [0, 100], and shapes are interpolated on their grid.
 """
 
 import cv2
@@ -10,7 +11,14 @@ import torch
 import torch.nn.functional as F
 
 from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
-from imharness_iqa.natural_statistics import NEIGHBOURS, asymmetric_fit, log_gamma_ratio, luma, normalised
+from imharness_iqa.natural_statistics import (
+    NEIGHBOURS,
+    asymmetric_fit,
+    log_gamma_ratio,
+    luma,
+    normalised,
+    whole_levels,
+)
 from imharness_vision.filters import gaussian_line
 
 OPENCV = "https://github.com/opencv/opencv_contrib"
@@ -40,7 +48,7 @@ class Brisque(NoReferenceMetric):
 
     info = MetricInfo(
         id="harness/brisque",
-        version="2",
+        version="3",
         higher_means="worse_quality",
         bounds=(-10.61309814453125, 95.60858154296875),
         unit="DMOS",
@@ -58,7 +66,8 @@ class Brisque(NoReferenceMetric):
         line = gaussian_line(7, 7 / 6).to(device)
 
         def score(images: Images) -> Scores:
-            scaled = 2 * (_features(luma(images), line).double() - low) / (high - low) - 1
+            grey = whole_levels(luma(images) * 255) / 255
+            scaled = 2 * (_features(grey, line).double() - low) / (high - low) - 1
             distance = (scaled[:, None] - vectors[None]).square().sum(dim=2)
             return (weights * (-gamma * distance).exp()).sum(dim=1).sub(offset).float()
 

@@ -1,7 +1,8 @@
 """NIQE: how far the statistics of an image are from those of natural photographs.
 
 Mittal, Soundararajan & Bovik, "Making a 'Completely Blind' Image Quality Analyzer" (IEEE SPL 2013), with the published
-parameters of the pristine model. The shape of a distribution is interpolated on its grid, so that gradients pass.
+parameters of the pristine model. Luma is rounded to 8 bits, as MATLAB's is, and the gradient passes straight through
+the rounding. The shape of a distribution is interpolated on its grid, so that gradients pass.
 """
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
-from imharness_iqa.natural_statistics import NEIGHBOURS, asymmetric_fit, log_gamma_ratio, normalised
+from imharness_iqa.natural_statistics import NEIGHBOURS, asymmetric_fit, log_gamma_ratio, normalised, whole_levels
 from imharness_vision.constants import constant
 
 PARAMETERS = Asset(
@@ -31,7 +32,7 @@ class Niqe(NoReferenceMetric):
 
     info = MetricInfo(
         id="harness/niqe",
-        version="2",
+        version="3",
         higher_means="worse_quality",
         bounds=(1.4140845773108388, 28.737131730780796),
         unit="1",
@@ -52,7 +53,7 @@ class Niqe(NoReferenceMetric):
 
         def score(images: Images) -> Scores:
             luminance = (images * constant(Y_WEIGHTS, images).view(1, 3, 1, 1)).sum(dim=1, keepdim=True) + Y_OFFSET
-            found = _features(luminance, line)
+            found = _features(whole_levels(luminance), line)
             own_mean = found.mean(dim=1)
             centred = found - own_mean[:, None]
             own = centred.transpose(1, 2) @ centred / max(found.shape[1] - 1, 1)

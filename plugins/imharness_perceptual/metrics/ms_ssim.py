@@ -1,8 +1,8 @@
-"""Multi-scale structural similarity, as torchmetrics computes it.
+"""Multi-scale structural similarity, as its authors' MATLAB code computes it, mean of the three colours.
 
 Wang, Simoncelli & Bovik, "Multi-scale structural similarity for image quality assessment" (Asilomar 2003): five scales,
-11x11 Gaussian window of 1.5 px, without borders; at the last scale they are mirrored instead, as in torchmetrics. The
-window is applied to the columns and then to the rows.
+11x11 Gaussian window of 1.5 px, which lies within the image at every scale. An odd side is lengthened by its last pixel
+before it is halved. A negative mean of a scale counts as 0.
 """
 
 import torch
@@ -23,25 +23,30 @@ C1, C2 = 0.01**2, 0.03**2
 class MsSsim(FullReferenceMetric):
     """Multi-scale structural similarity, five scales, 11x11 Gaussian window; 1 for identical images."""
 
-    info = MetricInfo(id="harness/ms-ssim", version="2", higher_means="better_quality", unit="1")
+    info = MetricInfo(id="harness/ms-ssim", version="3", higher_means="better_quality", unit="1")
 
     def build(self, device: torch.device) -> FullReferenceScore:
         """Return the metric; raises `UsageError` for sides below 161 px."""
-        line, weights = gaussian_line(WINDOW, SIGMA).to(device), torch.tensor(WEIGHTS, device=device)[:, None]
+        line, weights = gaussian_line(WINDOW, SIGMA).to(device), torch.tensor(WEIGHTS, device=device)[:, None, None]
 
         def score(images: Images, reference: Images) -> Scores:
             if min(images.shape[-2:]) < SMALLEST:
                 raise UsageError(f"MS-SSIM needs images of at least {SMALLEST} px, got {tuple(images.shape[-2:])}")
             found = []
             for _ in WEIGHTS[1:]:
-                found.append(_maps(images, reference, line)[0].mean(dim=(1, 2, 3)))
-                images, reference = F.avg_pool2d(images, 2), F.avg_pool2d(reference, 2)
-            images, reference = (F.pad(x, [WINDOW // 2] * 4, mode="reflect") for x in (images, reference))
+                found.append(_maps(images, reference, line)[0].mean(dim=(2, 3)))
+                images, reference = _halved(images), _halved(reference)
             contrast, luminance = _maps(images, reference, line)
-            found.append((contrast * luminance).mean(dim=(1, 2, 3)))
-            return (torch.stack(found).relu() ** weights).prod(dim=0)
+            found.append((contrast * luminance).mean(dim=(2, 3)))
+            return (torch.stack(found).relu() ** weights).prod(dim=0).mean(dim=1)
 
         return score
+
+
+def _halved(x: torch.Tensor) -> torch.Tensor:
+    """Return means of 2x2 pixels, ``(N, C, ceil(H / 2), ceil(W / 2))``."""
+    height, width = x.shape[-2:]
+    return F.avg_pool2d(F.pad(x, [0, width % 2, 0, height % 2], mode="replicate"), 2)
 
 
 def _maps(x: torch.Tensor, y: torch.Tensor, line: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -86,6 +86,15 @@ class GuestSpec:
     limits: Limits = field(default_factory=Limits)
 
 
+def require_linux() -> None:
+    """Raise `Unavailable` on another system, whose processes cannot be held like this."""
+    if not sys.platform.startswith("linux"):
+        raise Unavailable(
+            "packages of others run in processes that only Linux can hold",
+            "run it in a container with Linux",
+        )
+
+
 def require_sandbox() -> None:
     """Raise `Unavailable` unless bubblewrap is installed and works."""
     if shutil.which("bwrap") is None:
@@ -268,6 +277,7 @@ class Jail:
     """A running guest. Its first process starts sessions; each session is a process with namespaces of its own."""
 
     def __init__(self, spec: GuestSpec) -> None:
+        require_linux()
         if not spec.trusted:
             require_sandbox()
         self.spec = spec
@@ -374,7 +384,7 @@ class Jail:
 
 def process_of(pidfd: int) -> int:
     """Return the number of the process that a file descriptor stands for; 0 when it has ended."""
-    for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
+    for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text(encoding="utf-8").splitlines():
         name, _, value = line.partition(":")
         if name == "Pid":
             return max(0, int(value))

@@ -104,7 +104,11 @@ def _read(file: str) -> bytes:
 
 def unlimited() -> bool:
     """Say whether this user is the machine's root, whose number of processes no limit of the kernel holds."""
-    return os.geteuid() == 0 and Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
+    return os.geteuid() == 0 and Path("/proc/self/uid_map").read_text(encoding="utf-8").split() == [
+        "0",
+        "0",
+        "4294967295",
+    ]
 
 
 class ControlGroup:
@@ -135,7 +139,7 @@ class ControlGroup:
                 folder.mkdir()
                 made.append(folder)
                 for file, value in settings.items():
-                    (folder / file).write_text(str(value))
+                    (folder / file).write_text(str(value), encoding="utf-8")
         except OSError:
             cls(made).remove()
             return None
@@ -148,7 +152,9 @@ class ControlGroup:
     def holds(self, pids: Sequence[int]) -> bool:
         """Say whether all these processes are in the group."""
         try:
-            inside = [set(map(int, (folder / "cgroup.procs").read_text().split())) for folder in self._folders]
+            inside = [
+                set(map(int, (folder / "cgroup.procs").read_text(encoding="utf-8").split())) for folder in self._folders
+            ]
         except (OSError, ValueError):
             return False
         return bool(pids) and all(set(pids) <= members for members in inside)
@@ -181,7 +187,7 @@ def _own(controller: str) -> Path:
     """Return the group that this process is in, so that its own limits hold for the guest, too."""
     root = _CGROUPS / controller
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
             _, names, path = line.split(":", 2)
             if controller in names.split(",") and (root / path.lstrip("/")).is_dir():
                 return root / path.lstrip("/")
@@ -191,7 +197,7 @@ def _own(controller: str) -> Path:
 def _counted(file: Path, word: str) -> int:
     """Return how often something happened in a group, by the kernel's count."""
     try:
-        lines = dict(line.split() for line in file.read_text().splitlines())
+        lines = dict(line.split() for line in file.read_text(encoding="utf-8").splitlines())
     except (OSError, ValueError):
         return 0
     return int(lines.get(word, 0))

@@ -38,7 +38,7 @@ def _can(work: Callable[[], object]) -> bool:
 
 
 def _writes(path: str) -> bool:
-    return _can(lambda: Path(path).write_text("x"))
+    return _can(lambda: Path(path).write_text("x", encoding="utf-8"))
 
 
 def _inherited(fd: int) -> bool:

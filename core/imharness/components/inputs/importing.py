@@ -75,7 +75,7 @@ def import_data(
             _take(member, roots, own, given, needed=member in source.members)
         _checked(given[0], stage, check)
         sizes = {path.name: {"sha256": digests[path.name], "bytes": _bytes(path)} for path in given}
-        (own / RECORD).write_text(json.dumps(sizes, indent=1) + "\n")
+        (own / RECORD).write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
         with alone(folder):  # another process may be importing the same
             if final.exists():
                 final.rename(stage / "before")

@@ -77,7 +77,7 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
         "author": author,
         "try_it": Template(_TRY[kind]).substitute(id=name),
     }
-    taken = set(re.findall(r"\w+", (files(__package__) / f"kinds/{kind}.txt").read_text()))
+    taken = set(re.findall(r"\w+", (files(__package__) / f"kinds/{kind}.txt").read_text(encoding="utf-8")))
     if not words["class_name"].isidentifier() or words["class_name"] in taken:
         words["class_name"] = f"The{words['class_name']}"
     folder = parent / words["distribution"]
@@ -95,8 +95,8 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
     for target, source in parts.items():
         path = folder / target
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = _with_signatures((files(__package__) / f"{source}.txt").read_text())
-        path.write_text(Template(text).substitute(words))
+        text = _with_signatures((files(__package__) / f"{source}.txt").read_text(encoding="utf-8"))
+        path.write_text(Template(text).substitute(words), encoding="utf-8")
     return folder
 
 
