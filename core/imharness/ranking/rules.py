@@ -275,14 +275,15 @@ def is_own(entry: str) -> bool:
 
 
 def common(entries: Sequence[str], had: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return which settings count: those that at least half of the entries have, or half of the harness's own.
+    """Return which settings count: those that at least half of the harness's own entries have.
 
-    So however many submitted entries withhold an attack, it stays. `had`: ``(settings, entries)``. The name of a
-    component of the harness begins with ``harness/``, which no other package may use.
+    So submitted entries, however many, neither take an attack out of a contest nor add one to it. Where no entry is
+    the harness's own, half of all decide. `had`: ``(settings, entries)``. The name of a component of the harness begins
+    with ``harness/``, which no other package may use.
     """
     own = np.array([is_own(entry) for entry in entries], dtype=bool)
-    found: npt.NDArray[np.bool_] = had.mean(axis=1) >= 0.5
-    return found | (had[:, own].mean(axis=1) >= 0.5) if own.any() else found
+    found: npt.NDArray[np.bool_] = had[:, own if own.any() else ~own].mean(axis=1) >= 0.5
+    return found
 
 
 def mean_of(parts: Floats) -> Floats:
