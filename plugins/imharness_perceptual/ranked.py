@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.contests import Contest, contest, controls_of, is_own, share_of
+from imharness.contests import Contest, contest, controls_of, own_among, share_of
 from imharness.stats import contributions
 from imharness.tables import Blocks, Chart, Column, Value, Wins
 from imharness.tracks import Query, TrackReport
@@ -30,8 +30,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
     reach = _reach(choices)
     untouched = _as_share(choices, reach)
     agreed = {metric: _agreed(untouched, metric) for metric in untouched.entries}
-    own = [metric for metric in agreed if is_own(metric)] or list(agreed)
-    best = max(own, key=lambda metric: (agreed[metric].number_or(-np.inf), metric))
+    best = max(own_among(agreed), key=lambda metric: (agreed[metric].number_or(-np.inf), metric))
     met = _as_share(_attacked(query), reach) if _is_attacked(query) else None
     scores = untouched_and_attacked(untouched, met) if met else _named(untouched, NOBODY, UNAWARE)
     human = any((judges != 0).any() for judges in choices.about["judges"])

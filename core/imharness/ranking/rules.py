@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -274,6 +274,16 @@ def is_own(entry: str) -> bool:
     return all(owner_of(part) == HARNESS for part in entry.split(" + "))
 
 
+def own_among(entries: Iterable[str]) -> list[str]:
+    """Return the entries that are the harness's own, or all where there is none.
+
+    What stands for all others, such as the undefended entry or the metric of a trial, is taken from these, so that
+    nobody brings it along.
+    """
+    every = list(entries)
+    return [entry for entry in every if is_own(entry)] or every
+
+
 def common(entries: Sequence[str], had: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Return which settings count: those that at least half of the harness's own entries have.
 
@@ -281,8 +291,7 @@ def common(entries: Sequence[str], had: npt.NDArray[np.bool_]) -> npt.NDArray[np
     the harness's own, half of all decide. `had`: ``(settings, entries)``. The name of a component of the harness begins
     with ``harness/``, which no other package may use.
     """
-    own = np.array([is_own(entry) for entry in entries], dtype=bool)
-    found: npt.NDArray[np.bool_] = had[:, own if own.any() else ~own].mean(axis=1) >= 0.5
+    found: npt.NDArray[np.bool_] = had[:, np.isin(entries, own_among(entries))].mean(axis=1) >= 0.5
     return found
 
 
