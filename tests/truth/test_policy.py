@@ -158,7 +158,11 @@ def test_a_setting_counts_by_half_of_the_harness_s_own_entries_or_of_all_where_i
 @pytest.mark.parametrize("crowd", [4, 40])
 def test_no_crowd_of_strangers_adds_a_setting_that_the_harness_s_own_entries_never_met(crowd: int) -> None:
     """With it, all entries but the crowd's would be incomplete."""
-    scores = {"harness/none": levels(0, 20, 20, 20), "harness/good": levels(1, 5, 5, 5), "acme/fair": levels(2, 9, 9, 9)}
+    scores = {
+        "harness/none": levels(0, 20, 20, 20),
+        "harness/good": levels(1, 5, 5, 5),
+        "acme/fair": levels(2, 9, 9, 9),
+    }
     alone = np.full((1, 30), np.nan)
     met = {label: np.concatenate([own, alone]) for label, own in scores.items()}
     met |= {f"bad/{i:02d}": levels(9 + i, 12, 12, 12, 1) for i in range(crowd)}

@@ -59,7 +59,9 @@ class PurificationProbe(Probe):
         read, known = "its own gradient", built
         if not info.differentiable:
             lent = self._lent() if info.stand_in else None
-            read = f"the gradient of {info.stand_in}" if info.stand_in else "the identity, which stands for its gradient,"
+            read = (
+                f"the gradient of {info.stand_in}" if info.stand_in else "the identity, which stands for its gradient,"
+            )
             known = straight_through(built, None if lent is None else lent.build(CPU))
 
         def through(purify: Purify) -> Callable[[Images], Images]:
