@@ -3,6 +3,6 @@
 from imharness.ranking.contest import contest
 from imharness.ranking.controls import controls_of
 from imharness.ranking.gates import Gate, share_of
-from imharness.ranking.rules import Chosen, Contest, Yardstick, common, is_own
+from imharness.ranking.rules import Chosen, Contest, Yardstick, common, own_among
 
-__all__ = ["Chosen", "Contest", "Gate", "Yardstick", "common", "contest", "controls_of", "is_own", "share_of"]
+__all__ = ["Chosen", "Contest", "Gate", "Yardstick", "common", "contest", "controls_of", "own_among", "share_of"]

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from imharness.contests import own_among
 from imharness.data import ImageDataset
 from imharness.images import (
     Attack,
@@ -165,7 +166,7 @@ class IqaTrack(Track):
     )
     shown: tuple[str, ...] = Field(
         default=("harness/ifgsm",),
-        description="Attacks on the first metric whose images the gallery shows; * means all.",
+        description="Attacks on the first of the harness's own metrics whose images the gallery shows; * means all.",
     )
     shown_images: int = Field(default=2, ge=1, le=50, description="Number of images in the gallery.")
     fit_dataset: str = Field(
@@ -183,7 +184,7 @@ class IqaTrack(Track):
         own = {(p.attack, p.metric): p for p in read_presets(located(self.presets))} if self.presets else {}
         presets = {**published(), **own}
         defenses, certifications = selection.of(Purification), selection.of(Certification)
-        rescalings = selection.of(Rescaling)
+        rescalings, first = selection.of(Rescaling), _first_own(selection.of(NoReferenceMetric))
         if self.audited:
             self._audit(planner, selection)
         for dataset, attacks in self._by_dataset(selection):
@@ -191,7 +192,7 @@ class IqaTrack(Track):
                 d.label: planner.task(purify, {"dataset": dataset, "defense": d}, measures={"distance": distances})
                 for d in defenses
             }
-            for place, metric in enumerate(selection.of(NoReferenceMetric)):
+            for metric in selection.of(NoReferenceMetric):
                 cells = planner.within(dataset=dataset, metric=metric)
                 cells.task(clean)
                 present = [
@@ -206,7 +207,7 @@ class IqaTrack(Track):
                     for strength in self.strengths:
                         attacked = _Attack(self, cells, attacker, metric, strength, presets, distances, tested, cleaned)
                         shared = attacked.plan(defenses, present)
-                        if place == 0 and strength == self.strengths[-1] and _named(attacker, self.shown):
+                        if metric in first and strength == self.strengths[-1] and _named(attacker, self.shown):
                             attacked.show(shared, defenses)
                         attacked.plan_around(around, shared)
                         if _named(attacker, self.certified):
@@ -215,11 +216,11 @@ class IqaTrack(Track):
                             plan_inside(attacked.cells, promised, images, shared, names)
 
     def _audit(self, planner: Planner, selection: Selection) -> None:
-        """Plan the audit of each defense's gradients on the first metric; for training defenses, on its new weights."""
+        """Plan the audit of each defense's gradients on one metric; for training defenses, on its new weights."""
         attacks = {name: planner.component("attack", label) for name, label in AUDITING.items()}
         options = {"adaptive": True, "images": self.audited}
         for dataset in selection.of(ImageDataset):
-            for metric in selection.of(NoReferenceMetric)[:1]:
+            for metric in _first_own(selection.of(NoReferenceMetric)):
                 cells = planner.within(options, dataset=dataset, metric=metric, **attacks)
                 needs = {"unaware": cells.task(unaware)}
                 for defense in selection.of(Purification):
@@ -372,6 +373,12 @@ class _Attack:
         if defense.label in self.cleaned:
             needs["purified"] = self.cleaned[defense.label]
         self.cells.task(evaluate, {"defense": defense, **trained}, options=options, measures=self.measures, needs=needs)
+
+
+def _first_own(metrics: Sequence[NoReferenceMetric]) -> list[NoReferenceMetric]:
+    """Return the metric by which all defenses are audited and shown: the first of the harness's own, if any is."""
+    labels = own_among(metric.label for metric in metrics)
+    return [metric for metric in metrics if metric.label == labels[0]]
 
 
 def stand_in(planner: Planner, defense: Purification) -> dict[str, Component]:

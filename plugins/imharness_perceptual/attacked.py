@@ -8,12 +8,13 @@ from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, mean_value, 
 from imharness.tracks import Query
 from imharness_perceptual.choices import steps
 from imharness_perceptual.families import repeated
+from imharness_perceptual.steps import OWN
 from imharness_perceptual.verdicts import credit
 
 
 def attacked(query: Query) -> Table:
     """Return how far each distance is moved, relative to itself, and how many choices stay right under attack."""
-    sql = "SELECT * FROM attack"
+    sql = f"SELECT * FROM attack WHERE along = '{OWN}'"
     by, about = ["radius", "dataset", "attack"], ["reference", "photograph", "family", "severity"]
     images = query.blocks(sql, entry="metric", by=by, measures=["before", "after"], about=about)
     choice = {"unit": "forced choice", "cluster_unit": "photograph"}
@@ -52,10 +53,10 @@ def attacked(query: Query) -> Table:
     return Table(
         id="attacked",
         title="Distances under attack",
-        caption="Study table: an attack pushes a distorted image away from its reference inside a small ball. How far "
-        "does the distance move, as a multiple of the mean distance, and is the milder of two distortions still the "
-        "nearer one? The first depends on the scale of a distance, and PSNR, which falls from infinity, has none; the "
-        "second does not, so the table is ranked by it.",
+        caption="Study table: an attack that follows a distance's own gradient pushes a distorted image away from its "
+        "reference inside a small ball. How far does the distance move, as a multiple of the mean distance, and is the "
+        "milder of two distortions still the nearer one? The first depends on the scale of a distance, and PSNR, which "
+        "falls from infinity, has none; the second does not, so the table is ranked by it.",
         entry="metric",
         columns=tuple(columns),
         rows=tuple(ranked((Row(label=metric, values=own) for metric, own in values.items()), *columns[:-3:-1])),

@@ -32,13 +32,13 @@ def distances(query: Query) -> Blocks:
 
 
 def attacked_distances(query: Query) -> Blocks:
-    """Return d(x, reference) without an attack and `after` one, by data set, attack and radius, as `distances` does."""
+    """Return d(x, reference) without an attack and `after` one, by data set, attack, radius and what it follows."""
     known = ", ".join(f'd."{name}"' for name in FACTS)
     sql = (
-        f"SELECT a.metric, a.dataset, a.attack, a.radius, {known}, a.before AS distance, a.after "
+        f"SELECT a.metric, a.dataset, a.attack, a.radius, a.along, {known}, a.before AS distance, a.after "
         "FROM distance AS d JOIN attack AS a USING (metric, dataset, name)"
     )
-    by, measures = ["dataset", "attack", "radius"], ["distance", "after"]
+    by, measures = ["dataset", "attack", "radius", "along"], ["distance", "after"]
     return query.blocks(sql, entry="metric", by=by, measures=measures, about=FACTS)
 
 

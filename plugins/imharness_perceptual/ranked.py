@@ -12,17 +12,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.contests import Contest, contest, controls_of, is_own, share_of
-from imharness.stats import contributions
+from imharness.contests import Contest, contest, controls_of, own_among, share_of
+from imharness.stats import ALPHA, FEWEST, clusters_greater, contributions
 from imharness.tables import Blocks, Chart, Column, Value, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_perceptual.choices import attacked_distances, forced_choices
 from imharness_perceptual.families import mean_of_families, parts_of
+from imharness_perceptual.steps import OWN, QUERIES
 from imharness_perceptual.verdicts import another_person, ceiling
 
 ID = "ranking"
 NOBODY, UNAWARE, AWARE = "none", "unaware", "aware"
-BALL = re.compile(r"(alpha|radius)=[^,\]]*,?")
+BALL = re.compile(r"\b(alpha|radius|eps)=[^,\]]*,?")
+MARGIN = 0.1
+"""How much further another attack has to move a metric to count, as a share of the movement."""
 
 
 def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
@@ -30,8 +33,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
     reach = _reach(choices)
     untouched = _as_share(choices, reach)
     agreed = {metric: _agreed(untouched, metric) for metric in untouched.entries}
-    own = [metric for metric in agreed if is_own(metric)] or list(agreed)
-    best = max(own, key=lambda metric: (agreed[metric].number_or(-np.inf), metric))
+    best = max(own_among(agreed), key=lambda metric: (agreed[metric].number_or(-np.inf), metric))
     met = _as_share(_attacked(query), reach) if _is_attacked(query) else None
     scores = untouched_and_attacked(untouched, met) if met else _named(untouched, NOBODY, UNAWARE)
     human = any((judges != 0).any() for judges in choices.about["judges"])
@@ -63,7 +65,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         share=share,
         unaware=UNAWARE,
         controls=controls_of(query, "metric"),
-        flags=_unmoved(query),
+        flags=_flags(query),
         proxies=_proxies(query),
         balanced="distortion",
         alike=lambda own: (own["dataset"], own["distortion"]),
@@ -88,7 +90,8 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         f"share of judges with whom it agrees, as a share of what {people}: the agreement of two different judges "
         "where several were asked, and 1 where the order of severities decides. For each choice the worst outcome "
         "counts: untouched, or with the alternative that people find nearer pushed away by an attack on this metric, "
-        "within the same ball for all. The attack “none” means no attack; it counts for choices that no attack makes "
+        "within the same ball for all: along the metric's gradient, along that of another distance, and by queries "
+        "alone. The attack “none” means no attack; it counts for choices that no attack makes "
         "worse. Attackers who do not know the defense stand here for no attack, and those who know it for attacks on "
         "this metric. Families of distortions have the same weight. The gate is the untouched agreement of the metric "
         "of the harness that agrees best. Pixel-wise distances and random weights are controls.",
@@ -198,20 +201,41 @@ def untouched_and_attacked(untouched: Blocks, met: Blocks) -> Blocks:
 
 
 def _ball(condition: Mapping[str, str]) -> str:
-    """Return an attack's label with its ball in words."""
-    plain = BALL.sub("", condition["attack"]).replace(",]", "]").replace("[]", "")
-    return f"{plain} within {condition['radius']}/255"
+    """Return an attack's label with its ball and whose gradient it follows, in words."""
+    plain, along = BALL.sub("", condition["attack"]).replace(",]", "]").replace("[]", ""), condition["along"]
+    lent = "" if along in (OWN, QUERIES) else f" along the gradient of {along}"
+    return f"{plain} within {condition['radius']}/255{lent}"
 
 
-def _unmoved(query: Query) -> dict[str, tuple[str, ...]]:
-    """Return the metrics on which no attack changed an image: a distance in steps has no slope to go by.
+def _flags(query: Query) -> dict[str, tuple[str, ...]]:
+    """Return the metrics whose gradient misleads: attacks that follow it change no image, or less than others do.
 
-    Attacked images are rounded to 8 bits, which changes a pixel by half a level.
+    A distance in steps has no slope to go by. Attacked images are rounded to 8 bits, which changes a pixel by half a
+    level. An attack by queries, or along the gradient of another distance, must not move a metric further than one
+    along its own: by `MARGIN` of the movement on average over photographs, and significantly so by the signed-rank test
+    at `ALPHA`, which needs at least `FEWEST` of them.
     """
     if not _is_attacked(query) or "linf" not in query("SELECT * FROM attack LIMIT 0"):
         return {}
-    found = query("SELECT metric FROM attack GROUP BY metric HAVING max(linf) < 0.6 / 255 ORDER BY metric")["metric"]
-    return dict.fromkeys(found.tolist(), ("no attack by its gradient changed any image",))
+    own = f"SELECT * FROM attack WHERE along = '{OWN}'"
+    unmoved = f"SELECT metric FROM ({own}) GROUP BY metric HAVING max(linf) < 0.6 / 255 ORDER BY metric"
+    found = dict.fromkeys(query(unmoved)["metric"].tolist(), ("no attack by its gradient changed any image",))
+    known = "isfinite(before) AND isfinite(after)"
+    rows = query(
+        "WITH own AS (SELECT metric, dataset, radius, name, max(CAST(after AS DOUBLE) - before) AS least "
+        f"FROM ({own}) WHERE {known} GROUP BY ALL) "
+        "SELECT metric, along, dataset || ' ' || attack.photograph AS photograph, avg(after - before - least) AS more, "
+        "avg(abs(after - before) + abs(least)) / 2 AS size "
+        f"FROM attack JOIN own USING (metric, dataset, radius, name) WHERE along <> '{OWN}' AND {known} "
+        "GROUP BY ALL ORDER BY ALL"
+    )
+    for metric, along in dict.fromkeys(zip(rows["metric"], rows["along"], strict=True)):
+        here = (rows["metric"] == metric) & (rows["along"] == along)
+        more, size = rows["more"][here], rows["size"][here]
+        if len(more) >= FEWEST and more.mean() > MARGIN * size.mean() and clusters_greater(more)[0] < ALPHA:
+            by = "by queries alone" if along == QUERIES else f"along the gradient of {along}"
+            found[metric] = (*found.get(metric, ()), f"an attack {by} moves it further than one along its own gradient")
+    return found
 
 
 def _proxies(query: Query) -> tuple[str, ...]:

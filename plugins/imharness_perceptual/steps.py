@@ -7,6 +7,7 @@ import torch
 
 from imharness.data import ImageSet
 from imharness.tracks import StepContext, StepResult, step
+from imharness_perceptual.lent_gradient import LentGradient
 
 UNKNOWN = {
     "family": "",
@@ -19,6 +20,10 @@ UNKNOWN = {
     "mos": float("nan"),
 }
 """The values of columns that a data set does not have."""
+SUBSTITUTE = "substitute"
+"""The role of a distance whose gradient is followed in place of the metric's own."""
+OWN, QUERIES = "own", "queries"
+"""What an attack follows, where it is not the gradient of a substitute: the metric's own gradient, or scores alone."""
 
 
 @step(version="4", shared=True)
@@ -46,9 +51,12 @@ def distance(context: StepContext) -> StepResult:
     return StepResult(rows={**rows, **found}, facts={"ms": context.time_per_image(lambda x: metric(x, x), images)})
 
 
-@step(version="3", shared=True)
+@step(version="4", shared=True)
 def attack(context: StepContext) -> StepResult:
-    """Push distorted images away from their references by the metric; results are rounded to 8 bits first."""
+    """Push distorted images away from their references by the metric; results are rounded to 8 bits first.
+
+    The attack follows the metric's gradient, that of a substitute, or scores alone; ``along`` says which.
+    """
     images = context.images()
     drawn = spread(images, int(context.options["images"]))
     metric, farther = context.build("metric"), -context.component("metric").closeness
@@ -59,6 +67,9 @@ def attack(context: StepContext) -> StepResult:
         names = [chosen.names[p] for p in positions]
         reference = images.load([origin[drawn[p]] for p in positions]).to(batch.device)
         target = context.target("metric", names, attack="attack", reference=reference)
+        if SUBSTITUTE in context.roles:
+            lent = context.target(SUBSTITUTE, names, attack="attack", reference=reference)
+            target = LentGradient(target, lent)
         attacked = perturb(batch, target, context.rng(names, "attack", component.label)).mul(255).round() / 255
         return {
             "before": farther * metric(batch, reference),
@@ -70,7 +81,13 @@ def attack(context: StepContext) -> StepResult:
     columns = {name: _column(chosen, name) for name in ("family", "severity")}
     reference = chosen.columns["reference"]
     rows = {"name": list(chosen.names), "reference": reference, "photograph": _photographs(chosen), **columns}
-    return StepResult(rows={**rows, **found})
+    return StepResult(rows={**rows, "along": [_followed(context)] * len(chosen), **found})
+
+
+def _followed(context: StepContext) -> str:
+    if SUBSTITUTE in context.roles:
+        return str(context.component(SUBSTITUTE).label)
+    return OWN if context.component("attack").info.access == "white_box" else QUERIES
 
 
 def spread(images: ImageSet, count: int) -> list[int]:

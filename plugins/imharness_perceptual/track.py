@@ -6,12 +6,16 @@ order is known, neighbouring severities are compared. Just noticeable difference
 further tests. Attacks of the quality track show how far each distance can be moved.
 """
 
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import Field
 
 from imharness.data import ImageDataset
 from imharness.images import Attack, FullReferenceMetric, Info, hookimpl
-from imharness.tracks import Planner, Query, Selection, TaskSpec, Track, TrackReport, Work
-from imharness_perceptual.steps import attack, distance
+from imharness.tracks import Planner, Query, Selection, TaskSpec, Track, TrackReport, Work, check_names
+from imharness_perceptual.steps import SUBSTITUTE, attack, distance
 from imharness_perceptual.tables import report
 
 PASS = {"alex": 0.08e9, "vgg": 2.5e9, "squeeze": 0.03e9, "harness/dists": 2.5e9}
@@ -25,7 +29,7 @@ class PerceptualTrack(Track):
 
     info = Info(
         id="harness/perceptual",
-        version="2",
+        version="3",
         paper="zhang2018",
     )
     title = "Perceptual distances"
@@ -43,20 +47,32 @@ class PerceptualTrack(Track):
         default=0, ge=0, description="Number of images of a set to attack, spread over its photographs; 0: all."
     )
 
+    substitutes: tuple[str, ...] = Field(
+        default=("harness/l2", "harness/ssim-uniform7"),
+        description="Distances whose gradients attacks follow in place of a metric's own, in the largest ball.",
+    )
+
     def plan(self, planner: Planner, selection: Selection) -> None:
-        """Plan a task per data set and metric, and one per ball of each attack that moves inside a ball."""
-        balls = [
-            (radius, method.with_parameters(radius=radius / 255, alpha=radius / 255 / STEPS))
-            for method in selection.of(Attack)
-            if {"radius", "alpha"} <= set(type(method).model_fields)
-            for radius in self.radii
-        ]
+        """Plan a task per data set and metric, and one per ball of each attack that moves inside an L-infinity ball.
+
+        Attacks by queries alone, and by the gradient of a substitute, have the largest ball only. They meet every
+        metric; those by its own gradient meet the ones that have one.
+        """
+        check_names(planner, "substitutes", "metric", self.substitutes)
+        methods = [method for method in selection.of(Attack) if _ball(method, 1) is not None]
+        lent = [{SUBSTITUTE: planner.component("metric", label)} for label in self.substitutes]
+        largest = max(self.radii, default=0)
         for dataset in selection.of(ImageDataset):
             for metric in selection.of(FullReferenceMetric):
                 own = planner.within(dataset=dataset, metric=metric)
                 own.task(distance)
-                for radius, ball in balls if metric.info.differentiable else ():
-                    own.task(attack, {"attack": ball}, options={"radius": radius, "images": self.attacked_images})
+                for method, radius in itertools.product(methods, self.radii):
+                    white, roles = method.info.access == "white_box", {"attack": _ball(method, radius)}
+                    options = {"radius": radius, "images": self.attacked_images}
+                    if metric.info.differentiable if white else radius == largest:
+                        own.task(attack, roles, options=options)
+                    for substitute in lent if white and radius == largest else ():
+                        own.task(attack, {**roles, **substitute}, options=options)
 
     def work(self, spec: TaskSpec, units: int) -> Work | None:
         """Return the rows and operations of a task on `units` images; a gradient counts as three passes."""
@@ -64,12 +80,27 @@ class PerceptualTrack(Track):
             return None
         asked = min(self.attacked_images or units, units) if spec.step == attack.name else units
         changed_by = spec.components.get("attack")
-        passes = 2 if changed_by is None else 3 * int(changed_by.parameters["iterations"])
+        passes = 2 if changed_by is None else _passes(changed_by.parameters, lent=SUBSTITUTE in spec.components)
         return Work(asked, float(asked * passes * _pass(spec)))
 
     def report(self, query: Query) -> TrackReport:
         """Return the ranking under attack, agreement by metric and family, further tests, and moved distances."""
         return report(query, self.utility_loss)
+
+
+def _ball(method: Attack, radius: int) -> Attack | None:
+    """Return an attack with a radius in units of 1/255; None if it is not told how far it may go in each value."""
+    fields, size = type(method).model_fields, radius / 255
+    name = next((name for name in ("radius", "eps") if name in fields), None)
+    if name is None or method.info.norm != "linf":
+        return None
+    return method.with_parameters(**{name: size, **({"alpha": size / STEPS} if "alpha" in fields else {})})
+
+
+def _passes(parameters: Mapping[str, Any], *, lent: bool) -> int:
+    """Return the passes of an attack; one back counts as two, and one of a substitute as none."""
+    steps = next((int(parameters[name]) for name in ("iterations", "steps", "queries") if name in parameters), 1)
+    return steps if lent or "queries" in parameters else 3 * steps
 
 
 def _pass(spec: TaskSpec) -> float:

@@ -9,11 +9,12 @@ Intervals resample models, over which the correlations are taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from imharness.contests import own_among
 from imharness.stats import NotTestable, interval, kendall_rows, spearman_rows, williams
 from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, missing, ranked, value_of
 from imharness_reconstruction.resolution import limit_of
@@ -75,6 +76,14 @@ class Study:
         return cls(
             here["dataset"], here["attack"], tuple(names.tolist()), grids, judgements, who, here.get("state", "")
         )
+
+    def of_own(self) -> Study | None:
+        """Return the study of the harness's own models and defenses alone, or None with fewer than `FEWEST` of them."""
+        own = np.isin(self.models, own_among(self.models))
+        if own.sum() < FEWEST:
+            return None
+        scores = {metric: grid[own] for metric, grid in self.scores.items()}
+        return replace(self, models=tuple(np.array(self.models)[own].tolist()), scores=scores, people=self.people[own])
 
     @property
     def place(self) -> str:

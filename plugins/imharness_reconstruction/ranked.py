@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imharness.contests import Contest, common, contest, controls_of, is_own, share_of
+from imharness.contests import Contest, common, contest, controls_of, own_among, share_of
 from imharness.contests import Yardstick as Further
 from imharness.stats import contributions
 from imharness.tables import Blocks, Chart, Column, ColumnSpec, Row, Table, Value, Wins, mean_value, missing, ranked
@@ -46,9 +46,11 @@ def yardstick(studies: Sequence[Study], metrics: Sequence[str]) -> Yardstick:
     """Return the metric of single images whose ranking of models agrees best with people, by its mean signed rho.
 
     Studies by people count; those by a classifier count only if there are none. Without any study, it is PSNR. Where
-    the harness has metrics of its own, only those are considered, so that no submission brings its own yardstick.
+    the harness has metrics of its own, only those are considered, and of each study its own models where they are
+    enough, so that submissions neither bring the yardstick nor choose it.
     """
-    metrics = [metric for metric in metrics if is_own(metric)] or metrics
+    metrics = own_among(metrics)
+    studies = [own for study in studies if (own := study.of_own())] or studies
     asked = [study for study in studies if "proxy" not in study.who] or list(studies)
     means: dict[str, float] = {}
     for metric in metrics:
@@ -145,7 +147,9 @@ def _rules(
     scores, unknown = _shared(scores_of(query, metric), accuracy)
     plain = [entry for entry in scores.entries if entry.endswith(f" + {BASELINE}")]
     best = max(
-        plain, key=lambda e: (accuracy.get(e, Value()).number_or(-np.inf), e), default=f"a model with {BASELINE}"
+        own_among(plain),
+        key=lambda e: (accuracy.get(e, Value()).number_or(-np.inf), e),
+        default=f"a model with {BASELINE}",
     )
     better = "lower" if closeness > 0 else "higher"
     unit = "private image"
@@ -201,7 +205,8 @@ def _shared(scores: Blocks, accuracy: Mapping[str, Value]) -> tuple[Blocks, dict
     met = [(block == 0) | (block == 1) for block in scores.values["failed"]]
     had = np.array([own[voters].any(axis=1) for own in met])
     names = [entry for entry, votes in zip(scores.entries, voters, strict=True) if votes]
-    settings = np.flatnonzero(common(names, had)).tolist() or [int(had.mean(axis=1).argmax())]
+    settings = np.flatnonzero(common(names, had)).tolist()
+    settings = settings or [int(had[:, np.isin(names, own_among(names))].mean(axis=1).argmax())]
     left = {
         name: tuple(np.where(chosen[:, None], block, np.nan) for block in blocks)
         for name, blocks in scores.values.items()

@@ -56,7 +56,9 @@ class TrialAttacks:
     """
 
     def __init__(self, registry: Registry, profile: Profile, device: torch.device) -> None:
-        chosen = next((found for part in profile.tracks.values() if _complete(found := _chosen(registry, part))), None)
+        chosen = next(
+            (found for part in profile.tracks.values() if _complete(found := chosen_by(registry, part))), None
+        )
         if chosen is None:
             raise HarnessError(f"profile {profile.name} has no track with attacks on a differentiable metric")
         self.device, self.registry = device, registry
@@ -86,7 +88,7 @@ def _drawn(data: ImageSet) -> list[int]:
     return secrets.SystemRandom().sample(alike, most)
 
 
-def _chosen(registry: Registry, part: TrackProfile) -> list[Component]:
+def chosen_by(registry: Registry, part: TrackProfile) -> list[Component]:
     """Return the components that a track's profile selects and that run on this machine, without submitted ones."""
     found: dict[str, Component] = {}
     for kind, names in part.select.items():

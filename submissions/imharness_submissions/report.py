@@ -36,7 +36,7 @@ class Gain(_Frozen):
 
 
 class GradientAudit(_Frozen):
-    """A defense's own gradient, compared with attacks that do without it."""
+    """A defense's own gradient, compared with attacks that do without it; without `gains`, a metric's, with queries."""
 
     component: str
     metric: str
@@ -45,9 +45,9 @@ class GradientAudit(_Frozen):
     flags: tuple[str, ...] = ()
 
     @property
-    def worst(self) -> Gain:
-        """The attack that moved the score furthest."""
-        return max(self.gains, key=lambda gain: gain.gain)
+    def worst(self) -> Gain | None:
+        """The attack that moved the score furthest; None of a metric."""
+        return max(self.gains, key=lambda gain: gain.gain, default=None)
 
 
 class ClaimResult(_Frozen):
@@ -146,6 +146,9 @@ def markdown(report: SubmissionReport) -> str:
     lines += [f"Conformance: {report.suite()}.", ""]
     for audit in report.gradient_audits:
         worst = audit.worst
+        if worst is None:
+            lines += [f"Gradient of `{plain(audit.component)}` compared with queries on {audit.images} images.", ""]
+            continue
         lines += [
             f"Attacks on `{plain(audit.component)}` in front of `{plain(audit.metric)}`, {audit.images} images. "
             f"The strongest ({worst.way}) moved the score by {worst.gain:.3f} of its range.",

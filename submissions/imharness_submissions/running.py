@@ -9,11 +9,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from imharness.contracts.component import Component
 from imharness.contracts.purification import Purification
 from imharness.contracts.track import Progress
 from imharness.errors import HarnessError, StoreError, Unavailable
@@ -32,6 +34,7 @@ from imharness_submissions.deadline import Deadline
 from imharness_submissions.gradient_audit import TrialAttacks, examine
 from imharness_submissions.ledger import Decision, Ledger
 from imharness_submissions.manifest import Claim, read_lock, read_manifest
+from imharness_submissions.metric_audit import claims_a_gradient, examine_metric
 from imharness_submissions.opening import RunningSubmission, open_submission
 from imharness_submissions.owners import look_alikes
 from imharness_submissions.report import Checked, ClaimResult, GradientAudit, ReportedCell, SubmissionReport
@@ -153,21 +156,25 @@ class Run:
         return self.session.compute(graphs, advance)
 
     def audit_gradients(self, advance: Progress) -> list[GradientAudit]:
-        """Compare the gradient of every purification with attacks that do without it."""
+        """Compare the gradients of purifications with attacks that do without them, those of metrics with queries."""
+        registry, device = self.opened.registry, torch.device(self.device)
         defenses = [c for c in self.opened.components if isinstance(c, Purification)]
-        if not defenses:
-            return []
-        trial = TrialAttacks(self.opened.registry, self.profile, torch.device(self.device))
+        examined: list[tuple[Component, Callable[[], GradientAudit | None]]] = []
+        if defenses:
+            trial = TrialAttacks(registry, self.profile, device)
+            examined += [(c, partial(examine, c, trial, self.seed)) for c in defenses]
+        metrics = [c for c in self.opened.components if claims_a_gradient(c)]
+        examined += [(c, partial(examine_metric, c, registry, self.profile, device)) for c in metrics]
         found = []
-        for number, defense in enumerate(defenses):
+        for number, (component, work) in enumerate(examined):
             try:
                 with self._time_of_a_cell():
-                    found.append(examine(defense, trial, self.seed))
+                    found.append(work())
             except Exception as error:  # an output that no contract allows breaks what is computed from it, too
-                self.opened.guest.note([f"{defense.label}: could not be attacked: {_line(error)}"])
-            advance(number + 1, len(defenses))
+                self.opened.guest.note([f"{component.label}: could not be attacked: {_line(error)}"])
+            advance(number + 1, len(examined))
         self._ended()
-        return found
+        return [audit for audit in found if audit is not None]
 
     def report(self, found: Findings, boards: Sequence[Board]) -> SubmissionReport:
         """Return the sealed report."""
@@ -283,8 +290,9 @@ def _decide(run: Run, report: SubmissionReport) -> None:
     if run.submission.package.file:
         manifest["package"]["file"] = str((run.folder / run.submission.package.file).resolve())
     text = f"{len(report.cells)} cells, isolation {report.isolation}"
-    if report.gradient_audits:
-        worst = max((audit.worst for audit in report.gradient_audits), key=lambda gain: gain.gain)
+    strongest = [audit.worst for audit in report.gradient_audits if audit.worst is not None]
+    if strongest:
+        worst = max(strongest, key=lambda gain: gain.gain)
         text += f"; strongest trial attack: {worst.attack} with {worst.way}, {worst.gain:.3f} of the score's range"
     done: Decision = "re-scored" if again else "added"
     if run.broken and not report.cells:

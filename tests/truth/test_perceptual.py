@@ -232,6 +232,7 @@ def attacked(distance: Mapping[str, Any]) -> list[dict[str, Any]]:
                         "dataset": "ladder",
                         "attack": "ball",
                         "radius": "4",
+                        "along": "own",
                         "name": f"{photograph}-{severity}",
                         "reference": f"{photograph}",
                         "photograph": f"{photograph}",

@@ -66,6 +66,7 @@ def _hit(row: Mapping[str, Any], after: float) -> dict[str, Any]:
         **about,
         "attack": "x/ball[radius=0.0156863,alpha=0.1,steps=4]",
         "radius": 4,
+        "along": "own",
         "before": row["distance"],
         "after": after,
     }
@@ -236,6 +237,21 @@ class Mapped(Sees):
         return score
 
 
+class Hides(Sees):
+    """Sees the label, and roughness, which its gradient does not tell: only attacks along that gradient spare it."""
+
+    info = MetricInfo(id="acme/hides", version="1", higher_means="worse_quality", differentiable=True)
+
+    def build(self, device: torch.device) -> FullReferenceScore:
+        own, lent = super().build(device), Sees().build(device)
+
+        def score(images: Images, reference: Images) -> Scores:
+            near = lent(images, reference)
+            return own(images.detach(), reference) + near - near.detach()
+
+        return score
+
+
 class Blind(FullReferenceMetric):
     """Gives every image the same distance."""
 
@@ -266,16 +282,54 @@ def test_a_distance_by_another_map_sees_and_withstands_no_more(tmp_path: Any) ->
     for label in ("acme/sees[grain=100]", *ways[:2]):
         assert (rows[label]["utility"].value, rows[label]["worst"].value) == (1, 0), label
         assert not ranking.places[label].flags
-    assert rows[ways[2]]["worst"].value == 1, "its gradient is 0 everywhere"
-    assert ranking.places[ways[2]].flags == ("no attack by its gradient changed any image",)
+    assert ranking.places[ways[2]].flags[0] == "no attack by its gradient changed any image"
     assert ranking.winner == ""
 
 
-def ran(folder: Any, own: Sequence[Any], metrics: list[str]) -> TrackReport:
+@pytest.mark.parametrize("substitutes", [(), ("harness/l2",)])
+def test_a_distance_that_hides_its_gradient_is_moved_by_queries_and_flagged(tmp_path: Any, substitutes: Any) -> None:
+    """By its own gradient it is never moved, and nothing is told; 20 queries turn its choices."""
+    own, metrics = (Pairs(), Sees(), Hides(grain=100.0), Blind()), ["acme/sees", "acme/hides[grain=100]", "acme/blind"]
+    (tmp_path / "alone").mkdir()
+    alone = ran(tmp_path / "alone", own, metrics, substitutes=())
+    assert cells(alone)["acme/hides[grain=100]"]["worst"].value == 1
+    assert not alone.rankings[0].winner
+    found = ran(tmp_path / "all", own, metrics, ["ifgsm[iterations=4]", "square[queries=20]"], substitutes)
+    rows, places = cells(found), found.rankings[0].places
+    assert rows["acme/hides[grain=100]"]["worst"].value < 0.5
+    assert "an attack by queries alone moves it further" in " ".join(places["acme/hides[grain=100]"].flags)
+    assert rows["acme/sees"]["worst"].value == 1
+    assert not places["acme/sees"].flags
+    assert found.rankings[0].winner == "acme/sees"
+
+
+class Stepped(Mapped):
+    """The distance in steps, which says that it has no gradient."""
+
+    info = MetricInfo(id="acme/stepped", version="1", higher_means="worse_quality", differentiable=False)
+    how: str = "steps"
+
+
+def test_a_distance_that_says_it_has_no_gradient_meets_queries_and_substitutes_and_has_no_place(tmp_path: Any) -> None:
+    own, attacks = (Pairs(), Sees(), Stepped(grain=100.0), Blind()), ["ifgsm[iterations=4]", "square[queries=20]"]
+    found = ran(tmp_path, own, ["acme/sees", "acme/stepped[grain=100]", "acme/blind"], attacks)
+    rows, places = cells(found), found.rankings[0].places
+    assert rows["acme/stepped[grain=100]"]["worst"].value < 0.5
+    assert not places["acme/stepped[grain=100]"].complete
+    assert found.rankings[0].winner == "acme/sees"
+
+
+def ran(
+    folder: Any,
+    own: Sequence[Any],
+    metrics: list[str],
+    attacks: Sequence[str] = ("ifgsm[iterations=4]",),
+    substitutes: Sequence[str] = ("harness/l2",),
+) -> TrackReport:
     """Plan and run the track on pairs, and return its report."""
     registry = installed().joined([Registered(c, "test", Provenance("test", "1")) for c in own])
-    select = {"dataset": ["acme/pairs"], "metric": metrics, "attack": ["ifgsm[iterations=4]"]}
-    part = TrackProfile(select=select, options={"radii": [4]})
+    select = {"dataset": ["acme/pairs"], "metric": metrics, "attack": list(attacks)}
+    part = TrackProfile(select=select, options={"radii": [4], "substitutes": list(substitutes)})
     graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: part}), registry)
     cache = BuildCache(registry, Store(folder), torch.device("cpu"), 16)
     records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]

@@ -148,11 +148,37 @@ def test_many_entries_that_withhold_an_attack_do_not_take_it_out_of_the_contest(
     assert {label for label, own in found.places.items() if own.complete} == {"harness/none", "harness/good", "late"}
 
 
-def test_a_setting_counts_by_half_of_all_or_half_of_the_harness_s_own() -> None:
+def test_a_setting_counts_by_half_of_the_harness_s_own_entries_or_of_all_where_it_has_none() -> None:
     entries = ["harness/a", "harness/b", "harness/m + harness/d", "harness/m + acme/d", "acme/x"]
-    had = np.array([[1, 1, 0, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 1, 1], [0, 0, 1, 1, 1]], dtype=bool)
+    had = np.array([[1, 1, 0, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 1, 1], [0, 1, 1, 1, 1]], dtype=bool)
     assert common(entries, had).tolist() == [True, False, False, True]
     assert common(["acme/x", "acme/y"], np.array([[1, 0], [0, 0]], dtype=bool)).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("crowd", [4, 40])
+def test_no_crowd_of_strangers_adds_a_setting_that_the_harness_s_own_entries_never_met(crowd: int) -> None:
+    """With it, all entries but the crowd's would be incomplete."""
+    scores = {
+        "harness/none": levels(0, 20, 20, 20),
+        "harness/good": levels(1, 5, 5, 5),
+        "acme/fair": levels(2, 9, 9, 9),
+    }
+    alone = np.full((1, 30), np.nan)
+    met = {label: np.concatenate([own, alone]) for label, own in scores.items()}
+    met |= {f"bad/{i:02d}": levels(9 + i, 12, 12, 12, 1) for i in range(crowd)}
+    gate = share_of("U", "harness/none", 0.05, lambda label: (np.ones(20), np.ones(20)))
+    rules = Contest(
+        blocks(met, 10, (*ATTACKS, ("own", "adaptive"))),
+        PROTECTION,
+        Column("u", "U", "U.", "higher", value=lambda _: Value(value=1)),
+        "harness/none",
+        CLAIM,
+        [gate],
+        controls={"harness/none": "undefended"},
+    )
+    found = contest(rules, id="r", title="", caption="", entry="defense")
+    assert {row.values["coverage"].value for row in found.tables[0].rows} == {100}
+    assert found.rankings[0].winner == "harness/good"
 
 
 def test_flagged_entries_do_not_win() -> None:

@@ -265,3 +265,18 @@ def test_nobody_brings_the_yardstick_that_ranks_them() -> None:
     asked = Study("d", "a", names, {"evil/fine": level, "harness/psnr": nearly}, level > level.T, "people")
     assert yardstick([asked], ["evil/fine", "harness/psnr"]).metric == "harness/psnr"
     assert yardstick([asked], ["evil/fine"]).metric == "evil/fine"
+
+
+def test_no_crowd_of_submitted_models_chooses_the_yardstick() -> None:
+    """By the harness's own models PSNR ranks as people do; by twelve of a stranger it is MSE, and PSNR the reverse."""
+    own, crowd = (tuple(f"{owner}/m{i} + harness/plain-gradient" for i in range(n)) for owner, n in OWNERS.items())
+    level = np.concatenate([np.arange(8.0), np.arange(12.0)])[:, None] * np.ones((1, 8))
+    turned = np.concatenate([np.ones(8), -np.ones(12)])[:, None] * level
+    people = level > np.arange(8)[None]
+    both = Study("d", "a", (*own, *crowd), {"harness/psnr": turned, "harness/mse": -turned}, people, "people")
+    alone = Study("d", "a", own, {n: s[:8] for n, s in both.scores.items()}, people[:8], "people")
+    assert yardstick([both], list(both.scores)) == yardstick([alone], list(both.scores))
+    assert yardstick([both], list(both.scores)).metric == "harness/psnr"
+
+
+OWNERS = {"harness": 8, "evil": 12}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -274,15 +274,25 @@ def is_own(entry: str) -> bool:
     return all(owner_of(part) == HARNESS for part in entry.split(" + "))
 
 
-def common(entries: Sequence[str], had: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return which settings count: those that at least half of the entries have, or half of the harness's own.
+def own_among(entries: Iterable[str]) -> list[str]:
+    """Return the entries that are the harness's own, or all where there is none.
 
-    So however many submitted entries withhold an attack, it stays. `had`: ``(settings, entries)``. The name of a
-    component of the harness begins with ``harness/``, which no other package may use.
+    What stands for all others, such as the undefended entry or the metric of a trial, is taken from these, so that
+    nobody brings it along.
     """
-    own = np.array([is_own(entry) for entry in entries], dtype=bool)
-    found: npt.NDArray[np.bool_] = had.mean(axis=1) >= 0.5
-    return found | (had[:, own].mean(axis=1) >= 0.5) if own.any() else found
+    every = list(entries)
+    return [entry for entry in every if is_own(entry)] or every
+
+
+def common(entries: Sequence[str], had: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which settings count: those that at least half of the harness's own entries have.
+
+    So submitted entries, however many, neither take an attack out of a contest nor add one to it. Where no entry is
+    the harness's own, half of all decide. `had`: ``(settings, entries)``. The name of a component of the harness begins
+    with ``harness/``, which no other package may use.
+    """
+    found: npt.NDArray[np.bool_] = had[:, np.isin(entries, own_among(entries))].mean(axis=1) >= 0.5
+    return found
 
 
 def mean_of(parts: Floats) -> Floats:

@@ -12,6 +12,9 @@ identity as the gradient of (1 - e) flip(x) + e x; both are found up to e = 0.1.
 said to be its own, it is found below `LEAST_OWN`. The defenses of this repository reach 0.6 at least, and 0.9 where
 they are linear; the identity in place of the gradient of JPEG reaches 0.25 at the lowest quality. Not found is a
 gradient that is right for these changes alone.
+
+A score is one number, so its gradient is compared with queries directly: `follow_scores` changes images by one level of
+8 bits, and the slopes that the gradient promises along these changes must be those of the scores.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import torch
 import torch.nn.functional as F
 
 from imharness.contracts.randomness import ImageRng
-from imharness.contracts.values import Images
+from imharness.contracts.values import Images, Scores
 from imharness.running.target import storable
 
 CHANGE = 8 / 255
@@ -35,6 +38,9 @@ LINEAR = 0.1
 LEAST, LEAST_OWN = 0.2, 0.7
 """The least cosine of a gradient that attacks can follow, and of a linear defense's own."""
 
+LEVEL, DIRECTIONS, LEAST_SCORE = 1 / 255, 12, 0.25
+"""Of scores: the size of a change, the number of changes at each size of squares, and the least cosine."""
+
 
 @dataclass(frozen=True)
 class Followed:
@@ -42,8 +48,9 @@ class Followed:
 
     Attributes:
         cosine: of the gradient with the defense, in [-1, 1] up to noise; NaN where no change was answered.
-        least: the least cosine of an honest gradient, `LEAST` or `LEAST_OWN`.
-        answer: the largest ``|y| / |2 v|``, per value; 0 where outputs stay exactly as they are.
+        least: the least cosine of an honest gradient: `LEAST`, `LEAST_OWN` or `LEAST_SCORE`.
+        answer: the largest ``|y| / |2 v|``, per value; 0 where outputs stay exactly as they are. Of scores, the
+            largest change of a score.
     """
 
     cosine: torch.Tensor
@@ -84,6 +91,53 @@ def follow(
     lenient = cosines.nan_to_num(-torch.inf).amax(dim=0)
     cosine = torch.where(held.any(dim=0), strict, torch.where(told.any(dim=0), lenient, torch.nan))
     return Followed(cosine, least, answers.amax(dim=0))
+
+
+def follow_scores(score: Callable[[Images], Scores], images: Images, drawn: ImageRng) -> Followed:
+    """Compare the gradient of scores with queries: 72 of them and one pass back for each image.
+
+    The cosine is that of the slopes that the gradient promises and those found, over `DIRECTIONS` changes, at the size
+    of squares at which it is least; 0 where one of the two sees nothing, NaN where neither does at any size. The
+    largest hundredth of the gradient may be cut off, because a median or a maximum has its gradient in one place. The
+    differentiable metrics of this repository reach 0.4 at least, all but FSIM 0.7, and a distance that lends its
+    gradient to another one stays below 0.25.
+
+    Args:
+        score: ``(N, 3, H, W)`` -> scores ``(N,)``, of each image alone.
+        images: float32 ``(N, 3, H, W)`` in [0, 1], multiples of 1/255, and so is what is asked about.
+        drawn: draws the changes, from one stream for each image.
+    """
+    leaf = images.clone().requires_grad_(True)
+    with torch.enable_grad():
+        scores, gradient = score(leaf), None
+        if scores.requires_grad:
+            (gradient,) = torch.autograd.grad(scores.sum(), leaf, allow_unused=True)
+    gradient = torch.zeros_like(images) if gradient is None else gradient.nan_to_num()
+    parts = [_slopes(side, score, gradient, images, drawn) for side in _sides(*images.shape[2:])]
+    cosines, answers = (torch.stack(part) for part in zip(*parts, strict=True))
+    least = cosines.nan_to_num(torch.inf).amin(dim=0)
+    told = least.where(least.isfinite(), torch.nan)
+    return Followed(told, torch.full_like(told, LEAST_SCORE), answers.amax(dim=0))
+
+
+def _slopes(
+    side: int, score: Callable[[Images], Scores], gradient: Images, images: Images, drawn: ImageRng
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the cosine and the largest change of the score of each image for squares of one size."""
+    most = gradient.abs().flatten(1).kthvalue(max(1, int(0.99 * gradient[0].numel())), dim=1).values
+    cut = gradient.clamp(-most[:, None, None, None], most[:, None, None, None])
+    found, said = [], []
+    for _ in range(DIRECTIONS):
+        change = LEVEL * _spread(_signs(_gathered(images, side), drawn), side, images)
+        ahead, behind = storable(images + change), storable(images - change)
+        with torch.no_grad():
+            found.append((score(ahead) - score(behind)).double())
+        said.append(torch.stack([(own * (ahead - behind)).double().flatten(1).sum(dim=1) for own in (gradient, cut)]))
+    slopes, promised = torch.stack(found, dim=-1), torch.stack(said, dim=-1)
+    sizes = slopes.norm(dim=-1) * promised.norm(dim=-1)
+    cosine = ((slopes * promised).sum(dim=-1) / sizes.clamp(min=1e-30)).amax(dim=0)
+    seen = (slopes != 0).any(dim=-1) | (promised[0] != 0).any(dim=-1)
+    return cosine.where(seen, torch.nan), slopes.abs().amax(dim=-1)
 
 
 def _sides(height: int, width: int) -> Iterator[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,8 +13,10 @@ from imharness.contracts.call import checked
 from imharness.contracts.certification import Certification
 from imharness.contracts.purification import Purification
 from imharness.contracts.randomness import ImageRng, generator
+from imharness.contracts.values import Images
 from imharness.errors import ContractError
-from imharness.running.target import storable
+from imharness.running.projections import follow
+from imharness.running.target import Purify, storable, straight_through
 from imharness.testing import samples
 from imharness.testing.probe import CPU, Inputs, OwnCheck, Probe, check_gradient
 
@@ -48,7 +50,41 @@ class PurificationProbe(Probe):
         def mean(images: torch.Tensor) -> torch.Tensor:
             return self.tensor(built, {"images": images}, [1, 2]).mean()
 
-        return check_gradient(mean, batch, self.component.info.differentiable)
+        told = check_gradient(mean, batch, self.component.info.differentiable)
+        return f"{told}; {self._followed(batch)}"
+
+    def _followed(self, batch: Images) -> str:
+        """Follow changes of images through the defense, and back along the gradient that attacks read."""
+        info, built, seeds = self.component.info, self.built, self.seeds(len(batch))
+        read, known = "its own gradient", built
+        if not info.differentiable:
+            lent = self._lent() if info.stand_in else None
+            read = (
+                f"the gradient of {info.stand_in}" if info.stand_in else "the identity, which stands for its gradient,"
+            )
+            known = straight_through(built, None if lent is None else lent.build(CPU))
+
+        def through(purify: Purify) -> Callable[[Images], Images]:
+            return lambda images: purify(images, ImageRng(seeds))
+
+        found = follow(through(built), through(known), batch, ImageRng(seeds), own=info.differentiable)
+        cosine = float(found.cosine.nanmean())
+        if float(found.misled.mean()) > 0:
+            raise ContractError(
+                f"{read} misleads attacks: small changes of images do not lead back to themselves (cosine "
+                f"{cosine:.2f}); a defense that moves pixels needs its own gradient, or a stand-in that moves them, too"
+            )
+        return f"changes lead back with a cosine of {cosine:.2f}"
+
+    def _lent(self) -> Purification:
+        """Return the stand-in, with the defense's own values of the fields that both have."""
+        found = installed().one("defense", self.component.info.stand_in)
+        if not isinstance(found, Purification) or not found.info.differentiable:
+            raise ContractError(
+                f"stand_in {found.info.id} is not a differentiable purification: attacks read its gradient"
+            )
+        known = type(found).model_fields
+        return found.with_parameters(**{n: value for n, value in self.component.model_dump().items() if n in known})
 
     def _rounded(self) -> str:
         """Move images by less than half a level, and by a whole one: the former must not change more than the latter.
@@ -71,12 +107,7 @@ class PurificationProbe(Probe):
         return f"the result moves by {half:.2g}, and by {whole:.2g} for a whole level"
 
     def _stand_in(self) -> str:
-        found = installed().one("defense", self.component.info.stand_in)
-        if not isinstance(found, Purification) or not found.info.differentiable:
-            raise ContractError(
-                f"stand_in {found.info.id} is not a differentiable purification: attacks read its gradient"
-            )
-        return found.info.id
+        return self._lent().info.id
 
     def _inverse(self) -> str:
         undo = checked(self.component, self.component.inverse(CPU), "inverse")

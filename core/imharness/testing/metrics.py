@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
 from imharness.contracts.distribution_metric import DistributionMetric
 from imharness.contracts.full_reference_metric import FullReferenceMetric
 from imharness.contracts.no_reference_metric import NoReferenceMetric
-from imharness.contracts.randomness import generator
+from imharness.contracts.randomness import ImageRng, generator
+from imharness.contracts.values import Images, Scores
 from imharness.errors import ContractError
+from imharness.running.projections import follow_scores
 from imharness.running.target import storable
 from imharness.testing import samples
 from imharness.testing.probe import Inputs, OwnCheck, Probe, check_gradient
@@ -18,6 +20,8 @@ from imharness.testing.usual import usual
 
 STEP = 4 / 255
 """The step of the attack on a distance, on images in [0, 1]."""
+FOLLOWED = 4
+"""The images whose gradient is compared with queries."""
 
 
 class NoReferenceProbe(Probe):
@@ -37,7 +41,8 @@ class NoReferenceProbe(Probe):
         if not self.component.info.differentiable:
             return "not differentiable, as declared"
         built, batch = self.built, self.inputs(2)["images"]
-        return check_gradient(lambda x: built(x).sum(), batch, declared=True)
+        told = check_gradient(lambda x: built(x).sum(), batch, declared=True)
+        return f"{told}; {_followed(built, self.inputs(FOLLOWED)['images'], self.seeds(FOLLOWED))}"
 
 
 class FullReferenceProbe(Probe):
@@ -83,7 +88,20 @@ class FullReferenceProbe(Probe):
             raise ContractError(
                 f"the gradient is not the function's own and misleads attacks: {told}; declare differentiable=False"
             )
-        return told
+        inputs = self.inputs(FOLLOWED)
+        return f"{told}; {_followed(lambda x: built(x, inputs['reference']), inputs['images'], self.seeds(FOLLOWED))}"
+
+
+def _followed(score: Callable[[Images], Scores], images: Images, seeds: Sequence[int]) -> str:
+    """Compare slopes at random projections with queries; raise `ContractError` where they are not the gradient's."""
+    found = follow_scores(score, images, ImageRng(seeds))
+    cosine = float(found.cosine.nanmean())
+    if float(found.misled.mean()) > 0:
+        raise ContractError(
+            f"the gradient is not the function's own and misleads attacks: along random changes of one level of 8 bits "
+            f"its slopes and those found by queries have a cosine of {cosine:.2f}; declare differentiable=False"
+        )
+    return f"cosine with queries {cosine:.2f}"
 
 
 class DistributionProbe(Probe):

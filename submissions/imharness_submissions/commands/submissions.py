@@ -220,7 +220,7 @@ def _show(report: SubmissionReport, as_json: bool) -> None:
         ("report", report.seal),
     ]
     console.table(report.name, ["", ""], facts)
-    for audit in report.gradient_audits:
+    for audit in (own for own in report.gradient_audits if own.gains):
         rows = [(g.way, g.attack, f"{g.gain:.4f}", "more than its own" if g.higher else "") for g in audit.gains]
         title = f"{audit.component}: gain of attacks on {audit.metric}"
         console.table(title, ["way", "attack", "gain", ""], rows)

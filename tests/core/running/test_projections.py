@@ -8,8 +8,8 @@ import torch.nn.functional as F
 
 from imharness.components.registry import installed
 from imharness.contracts.randomness import ImageRng
-from imharness.running.projections import ANSWERED, LEAST_OWN, Followed, follow
-from imharness.running.target import straight_through
+from imharness.running.projections import ANSWERED, LEAST_OWN, LEAST_SCORE, Followed, follow, follow_scores
+from imharness.running.target import storable, straight_through
 from imharness.testing.samples import images as sample_images
 
 CPU = torch.device("cpu")
@@ -106,3 +106,60 @@ def test_what_answers_no_change_is_looked_up_and_its_gradient_tells_nothing() ->
     assert not found.answer.any()
     assert found.cosine.isnan().all()
     assert not found.misled.any()
+
+
+DISTANCES = ("l2", "mae", "ssim-uniform7", "fsim", "lpips[net=embedded,variant=scratch]")
+
+
+def noisy() -> tuple[torch.Tensor, torch.Tensor]:
+    """Return images that noise and blur changed, and their references."""
+    reference = sample_images(ROWS, 64, 64, 3)
+    noise = 0.1 * torch.randn(reference.shape, generator=torch.Generator().manual_seed(1))
+    blurred = F.avg_pool2d(F.pad(reference, (2, 2, 2, 2), mode="replicate"), 5, 1)
+    return storable(blurred + noise), reference
+
+
+def claimed(score: Function, lent: Function) -> Function:
+    """Return scores with the gradient of others."""
+
+    def both(images: torch.Tensor) -> torch.Tensor:
+        near = lent(images)
+        return score(images.detach()).detach() + near - near.detach()
+
+    return both
+
+
+@pytest.mark.parametrize("own", DISTANCES)
+def test_queries_tell_the_gradient_of_a_distance_from_that_of_another_one(own: str) -> None:
+    images, reference = noisy()
+    built = {name: installed().one("metric", name).build(CPU) for name in DISTANCES}
+
+    def distance(name: str) -> Function:
+        return lambda x: built[name](x, reference)
+
+    honest = follow_scores(distance(own), images, ImageRng(range(ROWS)))
+    assert float(honest.misled.mean()) < 0
+    for other in DISTANCES:
+        if other != own and {own, other} != {"l2", "mae"}:
+            found = follow_scores(claimed(distance(own), distance(other)), images, ImageRng(range(ROWS)))
+            assert float(found.misled.mean()) > 0, (other, found.cosine)
+
+
+def test_a_score_without_slopes_or_without_a_gradient_is_found_where_the_other_is_there() -> None:
+    images, reference = noisy()
+
+    def mean(x: torch.Tensor) -> torch.Tensor:
+        return (x - reference).abs().flatten(1).mean(dim=1)
+
+    def followed_scores(score: Function) -> Followed:
+        return follow_scores(score, images, ImageRng(range(ROWS)))
+
+    steps = followed_scores(claimed(lambda x: (4 * mean(x)).round(), mean))
+    none = followed_scores(lambda x: mean(x).detach())
+    for found in (steps, none):
+        assert (found.cosine == 0).all()
+        assert (found.misled == LEAST_SCORE).all()
+    assert not steps.answer.any()
+    constant = followed_scores(lambda x: 0 * mean(x))
+    assert constant.cosine.isnan().all()
+    assert not constant.misled.any()

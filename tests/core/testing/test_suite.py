@@ -284,3 +284,56 @@ def test_a_check_that_is_broken_off_leaves_gradients_as_they_were() -> None:
 
     outcome = Trial(installed().one("metric", "embedded-cnn"), "made for a test", work, limit=0.1).run()
     assert (outcome.late, torch.is_grad_enabled()) == (True, True)
+
+
+class Ghost(torch.autograd.Function):
+    """A mirror, with the gradient of doing nothing and a ghost of its own."""
+
+    @staticmethod
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+        return x.flip(3)
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient + 0.013 * gradient.flip(3)
+
+
+def test_a_mirror_whose_gradient_is_a_ghost_of_its_own_fails_as_it_is_flagged_where_it_is_submitted() -> None:
+    found = failures(purification(lambda x, rng: Ghost.apply(x)))
+    assert "its own gradient misleads attacks" in found.pop("is differentiable if and only if it says so")
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("purify", "facts"),
+    [
+        (lambda x, rng: x.flip(3), {}),
+        (lambda x, rng: x.square(), {}),
+        (lambda x, rng: x.mul(15).round() / 15, {"differentiable": False}),
+        (lambda x, rng: x.detach().flip((2, 3)), {"differentiable": False, "stand_in": "harness/flip"}),
+    ],
+    ids=["mirror", "gamma", "levels", "turn with a stand-in"],
+)
+def test_honest_defenses_pass_linear_or_not(purify: Purify, facts: dict) -> None:
+    assert not failures(purification(purify, **facts))
+
+
+def test_a_mirror_that_says_that_it_has_no_gradient_needs_a_stand_in_that_moves_pixels() -> None:
+    found = failures(purification(lambda x, rng: x.detach().flip(3), differentiable=False))
+    assert "the identity, which stands for its gradient, misleads attacks" in " ".join(found.values())
+
+
+def test_a_metric_whose_gradient_is_another_one_s_fails() -> None:
+    """Both rise with the mean grey, which is all that a look at three smooth directions tells."""
+
+    def grey(x: Images) -> torch.Tensor:
+        return x.flatten(1).mean(dim=1)
+
+    def rough(x: Images) -> torch.Tensor:
+        return 0.5 * grey(x) + 400 * (x[..., 1:] - x[..., :-1]).square().flatten(1).mean(dim=1)
+
+    def lying(x: Images) -> torch.Tensor:
+        return rough(x.detach()) + 0.5 * (grey(x) - grey(x).detach())
+
+    assert not failures(metric(rough))
+    assert "along random changes of one level" in " ".join(failures(metric(lying)).values())

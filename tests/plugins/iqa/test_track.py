@@ -8,9 +8,10 @@ import torch
 from pydantic import ValidationError
 
 from imharness.cli.planning import outlook
+from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
 from imharness.errors import UsageError
-from imharness.images import BaseAttack
+from imharness.images import BaseAttack, MetricInfo, NoReferenceMetric, NoReferenceScore
 from imharness.papers.published import find_table
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
@@ -74,6 +75,25 @@ def test_every_purification_of_the_embedded_profile_meets_the_same_attacks_that_
     assert all(own == met["harness/flip"] for own in met.values())
     audited = {t.spec.components["defense"].label for t in tasks if t.spec.step == "audit"}
     assert audited > purified
+
+
+class First(NoReferenceMetric):
+    """A stranger's metric whose name comes before all others."""
+
+    info = MetricInfo(id="aaa/first", version="1", higher_means="better_quality", bounds=(0.0, 1.0))
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        return lambda images: images.flatten(1).mean(dim=1)
+
+
+def test_defenses_are_audited_and_shown_by_a_metric_of_the_harness_whoever_joins() -> None:
+    registry = installed().joined([Registered(First(), "test", Provenance("test", "1"))])
+    graph = plan_track("harness/iqa", load_profile("embedded"), registry, further={"metric": ["aaa/first"]})
+    used: dict[str, set[str]] = {}
+    for spec in (task.spec for task in graph.tasks.values() if "metric" in task.spec.components):
+        used.setdefault(spec.step, set()).add(spec.components["metric"].label)
+    assert "aaa/first" in used["evaluate"]
+    assert used["audit"] == used["gallery"] == {"harness/embedded-cnn"}
 
 
 def test_a_gradient_averages_draws_of_a_random_defense_and_a_query_is_one_draw() -> None:

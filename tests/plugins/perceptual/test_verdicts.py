@@ -214,13 +214,23 @@ def test_attacked_images_are_spread_over_photographs_in_whole_groups() -> None:
     assert all(pairs.columns["choice"][p] >= 0 for p in chosen)
 
 
-def test_every_attack_with_a_ball_is_counted_once_at_each_radius() -> None:
+def test_attacks_by_gradient_meet_each_ball_and_those_by_queries_or_of_a_substitute_the_largest() -> None:
     part = {
         "select": {"dataset": ["severity-ladder[size=64]"], "metric": ["mse"], "attack": ["*"]},
-        "options": {"radii": [1, 4]},
+        "options": {"radii": [1, 4], "substitutes": ["harness/l2"]},
     }
     track = "harness/perceptual"
     graph = plan_track(track, Profile(name="test", description="", tracks={track: part}), installed())
     specs = [task.spec for task in graph.tasks.values() if task.spec.step == "attack"]
-    attacks = [(spec.components["attack"].id, spec.options["radius"]) for spec in specs]
-    assert sorted(attacks) == [("harness/ifgsm", 1), ("harness/ifgsm", 4)]
+    attacks = {(spec.components["attack"].id.partition("/")[2], spec.options["radius"]) for spec in specs}
+    white, black = {"ifgsm", "apgd"}, {"square", "nes"}
+    assert attacks == {(name, radius) for name in white for radius in (1, 4)} | {(name, 4) for name in black}
+    lent = [spec for spec in specs if "substitute" in spec.components]
+    assert {(s.components["attack"].id.partition("/")[2], s.options["radius"]) for s in lent} == {
+        (name, 4) for name in white
+    }
+    assert len(specs) == len(attacks) + len(lent)
+    sizes = {
+        s.components["attack"].parameters.get("radius", s.components["attack"].parameters.get("eps")) for s in specs
+    }
+    assert sizes == {1 / 255, 4 / 255}

@@ -294,3 +294,35 @@ def test_a_model_on_which_few_attacks_converged_has_no_score() -> None:
     kept, unknown = _shared(scores, dict.fromkeys(names, Value(value=0.5)))
     assert unknown == {names[1]: "attacks converged for 1 of 4 images only"}
     assert np.isnan(kept.values["score"][0]).all(axis=1).tolist() == [False, True]
+
+
+def trained(results: Results, model: str, defense: str, right: float) -> None:
+    """Train and attack a model that classifies a share of 20 images right."""
+    names = [f"t{n:02d}" for n in range(20)]
+    rows = {"name": names, "source": names, "right": (np.arange(20) < 20 * right).tolist()}
+    results.add("train", rows, defense=defense, model=model)
+    leaked = {"name": names, "score": np.float32(np.arange(20) + 10), "closeness": [1] * 20}
+    results.add("leakage", leaked, defense=defense, model=model, attack="x/a", metric=PSNR)
+
+
+@pytest.mark.parametrize("strangers", [(), ("evil/oracle",)])
+def test_the_gate_is_the_harness_s_own_undefended_model_whoever_brings_a_better_one(
+    results: Results, strangers: Sequence[str]
+) -> None:
+    for model, right in {"harness/cnn": 0.9, "harness/mlp": 0.6, **dict.fromkeys(strangers, 1.0)}.items():
+        trained(results, model, PLAIN, right)
+    trained(results, "harness/cnn", "harness/pruning", 0.9)
+    (found,) = report(ResultQuery(results.store, results.records)).rankings
+    assert found.undefended == f"harness/cnn + {PLAIN}"
+    assert found.gate == pytest.approx(0.95 * 0.9)
+    assert found.places["harness/cnn + harness/pruning"].gate == "passes"
+
+
+def test_where_no_setting_is_common_the_harness_s_own_models_say_which_one_counts(results: Results) -> None:
+    """Three of its own met one attack each, two of them "x/a"; ten of a stranger met "x/b"."""
+    own = {"harness/a": "x/a", "harness/b": "x/a", "harness/c": "x/b", "harness/d": "x/c", "harness/e": "x/d"}
+    for model, attack in {**own, **{f"evil/{i}": "x/b" for i in range(10)}}.items():
+        rows = {"name": IMAGES, "score": np.float32([20, 30]), "closeness": [1, 1]}
+        results.add("leakage", rows, defense=PLAIN, model=model, attack=attack, metric=PSNR)
+    (found,) = report(ResultQuery(results.store, results.records)).comparisons[:1]
+    assert {own["attack"] for own in found.conditions} == {"x/a"}

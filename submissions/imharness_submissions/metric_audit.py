@@ -1,0 +1,101 @@
+"""Tests whether the gradient that a submitted metric or distance claims is that of its scores.
+
+Attacks on a metric follow its gradient, so one with another gradient than its own looks robust. The gradient is
+compared with queries at random projections (`imharness.running.projections`), on images that the profile's tracks show.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeGuard
+
+import torch
+
+from imharness.components.registry import Registry
+from imharness.contracts.component import Component
+from imharness.contracts.full_reference_metric import FullReferenceMetric
+from imharness.contracts.image_dataset import ImageDataset, ImageSet
+from imharness.contracts.no_reference_metric import NoReferenceMetric
+from imharness.contracts.randomness import ImageRng
+from imharness.contracts.values import Images, Scores
+from imharness.planning.profile import Profile
+from imharness.running.projections import follow_scores
+from imharness.running.secret_split import hidden
+from imharness_submissions.gradient_audit import IMAGES, chosen_by
+from imharness_submissions.report import GradientAudit
+
+FEWEST = 4
+"""The least number of images in a call, which holds as many as are drawn anew: a metric cannot know it."""
+
+
+@dataclass(frozen=True)
+class TrialImages:
+    """Images float32 ``(N, 3, H, W)`` that a metric is tried on, with their references where it compares."""
+
+    images: Images
+    reference: Images | None
+    batch: int
+
+
+def claims_a_gradient(component: Component) -> TypeGuard[NoReferenceMetric | FullReferenceMetric]:
+    """Say whether a component is a metric of single images, or a distance, that says it is differentiable."""
+    return isinstance(component, NoReferenceMetric | FullReferenceMetric) and component.info.differentiable
+
+
+def examine_metric(
+    metric: NoReferenceMetric | FullReferenceMetric, registry: Registry, profile: Profile, device: torch.device
+) -> GradientAudit | None:
+    """Compare a metric's gradient with queries; None where no track of the profile shows images that it takes."""
+    trial = _drawn(registry, profile, device, compared=isinstance(metric, FullReferenceMetric))
+    if trial is None:
+        return None
+    built, found = metric.build(device), []
+    for start in range(0, len(trial.images), trial.batch):
+        some = slice(start, start + trial.batch)
+        beside = () if trial.reference is None else (trial.reference[some],)
+
+        def score(images: Images, beside: tuple[Images, ...] = beside) -> Scores:
+            return built(images, *beside)
+
+        streams = ImageRng([secrets.randbelow(2**31) for _ in trial.images[some]], device)
+        found.append(follow_scores(score, trial.images[some], streams))
+    misled, cosine = (torch.cat([getattr(part, name) for part in found]) for name in ("misled", "cosine"))
+    flags: tuple[str, ...] = ()
+    if float(misled.mean()) > 0:
+        flags = (
+            "misleading gradients: along random changes of one level of 8 bits the slopes of its gradient and those "
+            f"found by queries have a cosine of {float(cosine.nanmean()):.2f}; declare differentiable=False",
+        )
+    return GradientAudit(component=metric.label, metric=metric.label, images=len(trial.images), gains=(), flags=flags)
+
+
+def _drawn(registry: Registry, profile: Profile, device: torch.device, *, compared: bool) -> TrialImages | None:
+    """Draw images of one shape from a data set that the profile selects, both anew for each metric."""
+    dice = secrets.SystemRandom()
+    found = {c.label: c for part in profile.tracks.values() for c in chosen_by(registry, part)}
+    for dataset in dice.sample(list(found.values()), len(found)):
+        if not isinstance(dataset, ImageDataset):
+            continue
+        data = hidden(dataset.build(device), profile.secret)
+        places = dict(_taken(data, compared))
+        if not places:
+            continue
+        shape = data.shapes[dice.choice(list(places))]
+        alike = [p for p in places if data.shapes[p] == shape]
+        chosen = dice.sample(alike, min(IMAGES, len(alike)))
+        reference = data.load([places[p] for p in chosen]).to(device) if compared else None
+        return TrialImages(data.load(chosen).to(device), reference, FEWEST + secrets.randbelow(IMAGES - FEWEST + 1))
+    return None
+
+
+def _taken(data: ImageSet, compared: bool) -> Iterator[tuple[int, int]]:
+    """Yield the positions of the images that a metric takes, each with that of its reference, or its own."""
+    if not compared:
+        yield from ((p, p) for p in range(len(data)))
+    elif "reference" in data.columns:
+        origin = {name: p for p, name in enumerate(data.names)}
+        for p, name in enumerate(data.columns["reference"]):
+            if str(name) != data.names[p]:
+                yield p, origin[str(name)]
