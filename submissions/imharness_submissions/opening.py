@@ -39,13 +39,6 @@ class RunningSubmission:
         """The ids of its entries, sorted."""
         return tuple(sorted({component.info.id for component in self.components}))
 
-    def further(self) -> dict[str, list[str]]:
-        """Return the entries by kind, as names for a plan."""
-        found: dict[str, list[str]] = {}
-        for component in self.components:
-            found.setdefault(component.kind, []).append(component.label)
-        return found
-
 
 def spec_for(distribution: str, environment: Path, hardware: Hardware, *, trusted: bool, threads: int = 1) -> GuestSpec:
     """Return how a package is run: with the hardware that its manifest asks for, and without any data set."""

@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.errors import HarnessError, StoreError
+from imharness.planning.secret import OPTION
 from imharness.ranking.comparisons import not_worse
 from imharness.ranking.judges import Judges, beside
 from imharness.ranking.ranking import winner
 from imharness.ranking.tables import win_table
 from imharness.results.boards import Board
 from imharness.results.comparisons import Comparison
-from imharness.results.identity import version_of
+from imharness.results.identity import canonical_json, version_of
 from imharness.results.query import ResultQuery
 from imharness.results.report import TrackReport
 from imharness.results.store import Store
@@ -60,7 +61,7 @@ def made_board(
     with progress(f"{track.info.id}: reading results") as advance:
         found = records_of(store, sweep, advance)
     standing, withdrawn = _standing(found, known.withdrawn)
-    records, outdated = newest_only(standing)
+    records, outdated = newest_only(one_split(standing, sweep.secret))
     try:
         with progress(f"{track.info.id}: making tables"):
             report = _report(store, track, records, known)
@@ -170,6 +171,30 @@ def newest_only(records: list[TaskRecord]) -> tuple[list[TaskRecord], list[Missi
         for (kind, label), count in sorted(dropped.items())
     ]
     return kept, gaps
+
+
+def one_split(records: list[TaskRecord], secret: str) -> list[TaskRecord]:
+    """Return the records without those of which another one differs in its split alone.
+
+    What strangers' evaluators are measured on may be of another split than the run. `secret`: the digest of the run's
+    split, "" for the public one. Its own records stay; among others, the newest one stays.
+    """
+    cells: dict[str, list[TaskRecord]] = {}
+    for record in records:
+        rest = {name: value for name, value in record.spec.options.items() if name != OPTION}
+        parts = {role: ref.label for role, ref in record.spec.components.items()}
+        cells.setdefault(canonical_json([record.spec.step, parts, rest]), []).append(record)
+    kept = {
+        place: secret if secret in map(_split, own) else _split(max(own, key=lambda record: record.started))
+        for place, own in cells.items()
+        if len({_split(record) for record in own}) > 1
+    }
+    gone = {record.key for place, split in kept.items() for record in cells[place] if _split(record) != split}
+    return [record for record in records if record.key not in gone]
+
+
+def _split(record: TaskRecord) -> str:
+    return str(record.spec.options.get(OPTION, ""))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
