@@ -83,7 +83,7 @@ def reproduce(
     """
     if name in store.names(SUBMISSIONS):
         submitted = read_submission(store, name)
-        opened = _open(submitted, trusted)
+        opened = _open(submitted, trusted, secret or known_secret(store))
         ids, running = opened.ids, opened
         device = device if opened.submission.hardware.gpu else "cpu"
     else:
@@ -121,14 +121,14 @@ def _installed_id(name: str) -> str:
     raise UsageError(f"{name!r} is neither a submission of this store nor an installed component.")
 
 
-def _open(submitted: StoredSubmission, trusted: bool) -> RunningSubmission:
+def _open(submitted: StoredSubmission, trusted: bool, hides: str) -> RunningSubmission:
     submission = Submission.model_validate(submitted.manifest)
     with tempfile.TemporaryDirectory() as work:
         folder = Path(submitted.folder)
         if not folder.is_dir():
             folder = Path(work)
             (folder / "requirements.txt").write_text("\n".join(submitted.lock))
-        opened = open_submission(folder, submission, trusted=trusted)
+        opened = open_submission(folder, submission, trusted=trusted, hides=hides)
     if opened.description.environment != submitted.description.environment:
         opened.guest.kill()
         raise HarnessError(f"{submitted.name}: its package is not the one that was measured: the files differ")

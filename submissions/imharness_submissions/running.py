@@ -71,13 +71,15 @@ class Run:
         self.submission = read_manifest(folder)
         self.device = device if self.submission.hardware.gpu else "cpu"
         self.lock = tuple(read_lock(folder))
+        self.hides = profile.secret or secret_of(store)
+        """From what the streams of the package follow, and the split of its evaluators."""
         self.broken = False
         """Whether a stage of the run broke off."""
         ledger = Ledger(store.address)
         try:
             self.alike = list(look_alikes(self.submission, ledger, self.name))
             self.opened: RunningSubmission = open_submission(
-                folder, self.submission, trusted=trusted, secret=profile.secret
+                folder, self.submission, trusted=trusted, secret=profile.secret, hides=self.hides
             )
         except Unavailable:
             raise
@@ -103,7 +105,7 @@ class Run:
         )
         self.apart = self.session
         if self.guessing and not profile.secret:
-            self.apart = replace(self.session, profile=profile.model_copy(update={"secret": secret_of(store)}))
+            self.apart = replace(self.session, profile=profile.model_copy(update={"secret": self.hides}))
 
     @contextmanager
     def noting(self, stage: str) -> Iterator[None]:
@@ -185,6 +187,7 @@ class Run:
         defenses = [c for c in self.opened.components if isinstance(c, Purification)]
         if not defenses:
             return []
+        self.opened.guest.kill()  # one that starts again is no older than those of cells
         trial = TrialAttacks(self.opened.registry, self.profile, torch.device(self.device))
         found = []
         for number, defense in enumerate(defenses):

@@ -26,7 +26,10 @@ from imharness.contracts.fitted_attack import FittedAttack
 from imharness.contracts.purification import Purification
 from imharness.contracts.values import Tensors
 from imharness.errors import PluginError, Unavailable
+from imharness.planning.secret import digest_of
+from imharness.results.identity import digest
 from imharness.testing.contracts import contracts
+from imharness.testing.crossing import randomness
 from imharness_submissions.sandbox.calls import ComponentSource, KeptCall, Remote
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.questions import able
@@ -48,8 +51,12 @@ class Sandboxed(Component):
             raise Unavailable(f"{self.info.id} is a submission that runs in the sandbox", "harness submissions run")
 
     def content(self) -> str:
-        """Return the digest of the package: another package gives other cells, whatever version it states."""
-        return self.environment
+        """Return the digest of the package: another package gives other cells, whatever version it states.
+
+        Where it draws random numbers, the digest of the secret from which these follow is part of it.
+        """
+        hidden = digest_of(self.guest.hides) if self.guest is not None and randomness(call_of(type(self))) else ""
+        return digest([self.environment, hidden]) if hidden else self.environment
 
     @property
     def component_source(self) -> ComponentSource:
