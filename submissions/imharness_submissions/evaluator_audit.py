@@ -19,8 +19,8 @@ from imharness.statistics import NotTestable
 from imharness.statistics.chance import beyond_chance
 from imharness_submissions.report import Untold
 
-LEVEL = 0.001
-"""Level of significance for all cells of an entry together: of a thousand honest entries, one is flagged."""
+LEVEL = 1e-4
+"""Level of significance for all cells of an entry together: of ten thousand honest entries, one is flagged."""
 
 
 def untold(
