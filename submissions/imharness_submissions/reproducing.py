@@ -83,7 +83,7 @@ def reproduce(
     """
     if name in store.names(SUBMISSIONS):
         submitted = read_submission(store, name)
-        opened = _open(submitted, trusted, secret or known_secret(store))
+        opened = _open(submitted, trusted)
         ids, running = opened.ids, opened
         device = device if opened.submission.hardware.gpu else "cpu"
     else:
@@ -92,6 +92,8 @@ def reproduce(
         records = _records(store, set(ids))
         if not records:
             raise UsageError(f"store {store.address} has no finished cell of {name}.")
+        if running is not None:
+            running.guest.hides = secret or _hiding(records, running, known_secret(store))
         seeds = [_seed_of(record, secret, known_secret(store)) for record in records]
         chosen = random.Random(seed).sample(list(zip(records, seeds, strict=True)), min(sample, len(records)))
         results = _again(chosen, store, running, tolerance, device, advance, secret)
@@ -121,14 +123,14 @@ def _installed_id(name: str) -> str:
     raise UsageError(f"{name!r} is neither a submission of this store nor an installed component.")
 
 
-def _open(submitted: StoredSubmission, trusted: bool, hides: str) -> RunningSubmission:
+def _open(submitted: StoredSubmission, trusted: bool) -> RunningSubmission:
     submission = Submission.model_validate(submitted.manifest)
     with tempfile.TemporaryDirectory() as work:
         folder = Path(submitted.folder)
         if not folder.is_dir():
             folder = Path(work)
             (folder / "requirements.txt").write_text("\n".join(submitted.lock))
-        opened = open_submission(folder, submission, trusted=trusted, hides=hides)
+        opened = open_submission(folder, submission, trusted=trusted)
     if opened.description.environment != submitted.description.environment:
         opened.guest.kill()
         raise HarnessError(f"{submitted.name}: its package is not the one that was measured: the files differ")
@@ -144,6 +146,12 @@ def _records(store: Store, ids: set[str]) -> list[TaskRecord]:
         if record.status == "done" and any(ref.id in ids for ref in record.spec.components.values()):
             found.append(record)
     return sorted(found, key=lambda record: record.key)
+
+
+def _hiding(records: Sequence[TaskRecord], running: RunningSubmission, secret: str) -> str:
+    """Return the secret from which the package's streams followed; "" for cells of before there was one."""
+    refs = [ref for record in records for ref in record.spec.components.values() if ref.id in running.ids]
+    return secret if any(ref.content != running.description.environment for ref in refs) else ""
 
 
 def _seed_of(record: TaskRecord, *seeds: str) -> str:

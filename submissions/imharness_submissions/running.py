@@ -171,11 +171,15 @@ class Run:
         """
         prepare = [guest_beside(self.opened.guest, self.opened.description, self.profile.secret)]
         total, found = sum(len(graph.tasks) for graph in graphs), RunResult()
-        for session in {id(own): own for own in (self.session, self.apart)}.values():
-            own = [split_of(graph, digest_of(session.profile.secret)) for graph in graphs]
+        for session in [self.session] if self.apart is self.session else [self.session, self.apart]:
             before = len(found.done) + len(found.failed)
+
+            def told(done: int, _: int, before: int = before) -> None:
+                advance(before + done, total)
+
             session.prepare = prepare
-            result = session.compute(own, lambda done, _, before=before: advance(before + done, total))  # type: ignore[misc]
+            own = [split_of(graph, digest_of(session.profile.secret)) for graph in graphs]
+            result = session.compute(own, told)
             found.done |= result.done
             found.failed |= result.failed
             found.reused += result.reused

@@ -28,5 +28,5 @@ def hidden_states(kind: Randomness, states: torch.Tensor, secret: str, device: t
 
 
 def _seed(secret: str, state: torch.Tensor) -> int:
-    content = state.detach().cpu().contiguous().numpy()
+    content = state.detach().cpu().contiguous().numpy().tobytes()
     return derive_seed("hidden stream", secret, hashlib.sha256(content).hexdigest())
