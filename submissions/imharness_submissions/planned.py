@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from imharness.contracts.component import Component
 from imharness.planning.plan import Graph
-from imharness.planning.secret import OPTION
 
 
 def _compared(graph: Graph, id: str) -> set[str]:
@@ -64,5 +63,5 @@ def with_tasks(graph: Graph, other: Graph) -> Graph:
 
 def split_of(graph: Graph, secret: str) -> Graph:
     """Return the tasks of one split; `secret` is the digest of its seed, or "" for the public one."""
-    own = {key: task for key, task in graph.tasks.items() if task.spec.options.get(OPTION, "") == secret}
+    own = {key: task for key, task in graph.tasks.items() if task.spec.split == secret}
     return replace(graph, tasks=own)

@@ -20,7 +20,7 @@ from imharness.contracts.track import Progress
 from imharness.errors import DamagedError, HarnessError, StoreError, UsageError
 from imharness.planning.profile import Profile
 from imharness.planning.profiles import load_profile
-from imharness.planning.secret import OPTION, digest_of
+from imharness.planning.secret import digest_of
 from imharness.ranking.entries import known_entries
 from imharness.results.labels import method_of
 from imharness.results.store import Store
@@ -156,9 +156,9 @@ def _hiding(records: Sequence[TaskRecord], running: RunningSubmission, secret: s
 
 def _seed_of(record: TaskRecord, *seeds: str) -> str:
     """Return that one of some seeds whose split a task is of; raises `UsageError` where it is of another split."""
-    found = next((seed for seed in seeds if digest_of(seed) == record.spec.options.get(OPTION, "")), seeds[0])
+    found = next((seed for seed in seeds if digest_of(seed) == record.spec.split), seeds[0])
     seeds_of_task(found, record.spec.seed, record.spec.options)
-    return found if OPTION in record.spec.options else ""
+    return found if record.spec.split else ""
 
 
 def _again(

@@ -98,7 +98,7 @@ def results(store: Store, key: str) -> dict[str, np.ndarray]:
     record = store.record(key)
     assert record is not None
     found = dict(store.rows(record))
-    if record.spec.step == "evaluate":
+    if record.spec.step in ("evaluate", "unseen"):
         order = np.argsort(found["row"])
         found = {name: values[order] for name, values in found.items()}
     return {**found, **store.arrays(record)}
@@ -136,6 +136,8 @@ def test_components_of_every_track_give_in_two_workers_what_they_give_in_this_pr
         "release",
         "release_references",
         "evaluate",
+        "unseen",
+        "outsider",
         "train",
         "reconstruct",
         "leakage",

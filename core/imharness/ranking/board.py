@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.errors import HarnessError, StoreError
-from imharness.planning.secret import OPTION
 from imharness.ranking.comparisons import not_worse
 from imharness.ranking.judges import Judges, beside
 from imharness.ranking.ranking import winner
@@ -26,7 +25,7 @@ from imharness.results.report import TrackReport
 from imharness.results.store import Store
 from imharness.results.sweeps import Missing, RunFacts, Sweep
 from imharness.results.tables import Table
-from imharness.results.tasks import TaskRecord
+from imharness.results.tasks import SECRET, TaskRecord
 from imharness.statistics.win_rates import MATRIX
 
 if TYPE_CHECKING:
@@ -179,24 +178,20 @@ def one_split(records: list[TaskRecord], secret: str) -> list[TaskRecord]:
     What strangers' evaluators are measured on may be of another split than the run. `secret`: the digest of the run's
     split, "" for the public one. Its own records stay; among others, the newest one stays.
     """
-    if all(_split(record) == secret for record in records):
+    if all(record.spec.split == secret for record in records):
         return records
     cells: dict[str, list[TaskRecord]] = {}
     for record in records:
-        rest = {name: value for name, value in record.spec.options.items() if name != OPTION}
+        rest = {name: value for name, value in record.spec.options.items() if name != SECRET}
         parts = {role: ref.label for role, ref in record.spec.components.items()}
         cells.setdefault(canonical_json([record.spec.step, parts, rest]), []).append(record)
     kept = {
-        place: secret if secret in map(_split, own) else _split(max(own, key=lambda record: record.started))
+        place: secret if secret in splits else max(own, key=lambda record: record.started).spec.split
         for place, own in cells.items()
-        if len({_split(record) for record in own}) > 1
+        if len(splits := {record.spec.split for record in own}) > 1
     }
-    gone = {record.key for place, split in kept.items() for record in cells[place] if _split(record) != split}
+    gone = {record.key for place, split in kept.items() for record in cells[place] if record.spec.split != split}
     return [record for record in records if record.key not in gone]
-
-
-def _split(record: TaskRecord) -> str:
-    return str(record.spec.options.get(OPTION, ""))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -9,7 +9,6 @@ import torch
 
 from imharness.contracts.call import Call, call_of
 from imharness.contracts.component import Component
-from imharness.contracts.purification import Purification
 from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import ImageBatch, Randomness, Tensors
 from imharness.errors import ContractError, HarnessError, SandboxViolation
@@ -18,7 +17,7 @@ from imharness_submissions.sandbox.again import STATE, Held
 from imharness_submissions.sandbox.host import Answer, Guest, Session
 from imharness_submissions.sandbox.lanes import Lanes
 from imharness_submissions.sandbox.questions import answering, asked, carried, pixels
-from imharness_submissions.sandbox.streams import hidden_states
+from imharness_submissions.sandbox.streams import drawn, hidden_states
 from imharness_submissions.sandbox.wire import RESULT, Message, WireError
 
 SEARCH = -1
@@ -121,10 +120,8 @@ class Remote:
             self._moving = [name for name, kind in call.arguments.items() if isinstance(kind, ImageBatch)]
         if call.by_row:
             self._rows = frozenset(name for name, kind in call.arguments.items() if kind.rows)
-        if isinstance(component, Purification) and not component.info.random:
-            self._silent = frozenset(randomness(call))
-        else:
-            self._drawn = randomness(call)
+        self._drawn = drawn(component, call)
+        self._silent = frozenset(randomness(call)) - self._drawn.keys()
 
         def run(kept: bool, arguments: tuple[Any, ...]) -> Any:
             given = call.given(arguments)

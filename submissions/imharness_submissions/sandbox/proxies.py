@@ -29,10 +29,10 @@ from imharness.errors import PluginError, Unavailable
 from imharness.planning.secret import digest_of
 from imharness.results.identity import digest
 from imharness.testing.contracts import contracts
-from imharness.testing.crossing import randomness
 from imharness_submissions.sandbox.calls import ComponentSource, KeptCall, Remote
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.questions import able
+from imharness_submissions.sandbox.streams import calls_of, drawn
 
 Described = Mapping[str, Any]
 
@@ -55,8 +55,10 @@ class Sandboxed(Component):
 
         Where it draws random numbers, the digest of the secret from which these follow is part of it.
         """
-        hidden = digest_of(self.guest.hides) if self.guest is not None and randomness(call_of(type(self))) else ""
-        return digest([self.environment, hidden]) if hidden else self.environment
+        hides = self.guest.hides if self.guest is not None else ""
+        if not hides or not any(drawn(self, call) for call in calls_of(self)):
+            return self.environment
+        return digest([self.environment, digest_of(hides)])
 
     @property
     def component_source(self) -> ComponentSource:

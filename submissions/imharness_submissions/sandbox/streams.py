@@ -11,8 +11,24 @@ import hashlib
 
 import torch
 
+from imharness.contracts.call import Call
+from imharness.contracts.component import Component
+from imharness.contracts.purification import Purification
 from imharness.contracts.randomness import ImageRng, derive_seed, generator
 from imharness.contracts.values import Randomness
+from imharness.testing.crossing import randomness
+
+
+def calls_of(component: Component) -> list[Call]:
+    """Return how the functions are called that a component's methods give."""
+    names = [name for name in dir(type(component)) if name == "call" or name.endswith("_call")]
+    return [call for name in names if isinstance(call := getattr(type(component), name), Call)]
+
+
+def drawn(component: Component, call: Call) -> dict[str, Randomness]:
+    """Return the arguments of a call from which a component draws; none where it says that it is not random."""
+    quiet = isinstance(component, Purification) and not component.info.random
+    return {} if quiet else randomness(call)
 
 
 def hidden_states(kind: Randomness, states: torch.Tensor, secret: str, device: torch.device) -> torch.Tensor:
