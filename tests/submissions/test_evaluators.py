@@ -8,9 +8,13 @@ from tests.submissions.conftest import HOSTILE, MakeSubmission
 from tests.submissions.test_run import entry, silent
 from tests.submissions.test_tracks import computed_here, profile_of
 
+from imharness.cli.stores import copy
+from imharness.components.registry import installed
+from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
 from imharness.planning.secret import OPTION, digest_of
 from imharness.results.store import Store
+from imharness.running.pages import build_site
 from imharness_submissions import running
 from imharness_submissions.report import SubmissionReport
 from imharness_submissions.reproducing import reproduce
@@ -102,7 +106,13 @@ def test_the_split_of_an_evaluator_is_that_of_the_store_and_first_party_numbers_
         record = store.record(key)
         assert record is not None
         assert record.spec.options[OPTION] == digest_of(seed)
-    for path in (path for path in root.rglob("*") if path.is_file() and path.name != FILE):
+    public = plan_track("harness/membership", chosen, installed(), seed=0)
+    assert {task.spec.split for task in public.tasks.values()} == {""}, "what the harness brings keeps its split"
+    build_site(str(root), tmp_path / "site")
+    copy(store, Store(tmp_path / "copied"))
+    assert not (tmp_path / "copied" / FILE).exists()
+    places = (root, tmp_path / "site", tmp_path / "copied")
+    for path in (p for place in places for p in place.rglob("*") if p.is_file() and p != root / FILE):
         assert seed.encode() not in path.read_bytes(), path
     again = run_submission(Run(folder, store, chosen), silent)
     assert {cell.key for cell in again.cells} == keys
