@@ -1,6 +1,7 @@
 """The steps of the track: trained models, reference models, and the guesses of evaluators."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -139,9 +140,35 @@ def sensitivity(context: StepContext) -> StepResult:
     return StepResult(rows={"row": member[:count].numpy(), "sensitivity": moved})
 
 
+@step(version="1")
+def outsider(context: StepContext) -> StepResult:
+    """Train a model on as many other rows as the target has members; keep its outputs on the target's rows.
+
+    It saw neither the target's members nor its non-members, so that its outputs do not tell them apart.
+    """
+    split = Split(context)
+    other, reference = split.parts["target_reference"], split.parts["shadow_reference"]
+    network = split.trained(context.component("defense"), other, reference, "outsider")
+    return replace(_answers(split, network, {}, {}), facts={})
+
+
 @step(version="3")
 def evaluate(context: StepContext) -> StepResult:
     """Give an evaluator the target's rows in a secret order and keep its score for each row."""
+    return _guessed(context)
+
+
+@step(version="1")
+def unseen(context: StepContext) -> StepResult:
+    """Let an evaluator guess the target's members from a model that saw none of the rows: nobody can do that.
+
+    Who is right more often than chance knows the rows, or reads what evaluators are not given.
+    """
+    return _guessed(context)
+
+
+def _guessed(context: StepContext) -> StepResult:
+    """Return an evaluator's score for each of the target's rows, in the order in which it saw them."""
     target = context.need("target")
     order = torch.randperm(len(target.rows["row"]), generator=context.generator("order")).numpy()
     scores = context.build("evaluator")(_query(context, order)).cpu().numpy()

@@ -24,15 +24,17 @@ from imharness.membership import (
     hookimpl,
 )
 from imharness.questions import AuditAnswer, AuditRequest, ModelAudit
-from imharness.tracks import Planned, Planner, Query, Selection, TaskSpec, Track, TrackReport, Work, check_names
+from imharness.tracks import Planned, Planner, Query, Selection, Step, TaskSpec, Track, TrackReport, Work, check_names
 from imharness_membership.steps import (
     evaluate,
+    outsider,
     references,
     release,
     release_references,
     sensitivity,
     stop,
     train,
+    unseen,
 )
 from imharness_membership.tables import report
 from imharness_membership.tables.cells import UNDEFENDED
@@ -93,7 +95,8 @@ class MembershipTrack(Track):
     info = Info(id="harness/membership", version="3", paper="song2021")
     title = "Membership inference"
     measures = "How well an adversary can tell which rows a model was trained on, with and without a defense."
-    steps = (train, stop, release, references, release_references, sensitivity, evaluate)
+    steps = (train, stop, release, references, release_references, sensitivity, outsider, evaluate, unseen)
+    untold = (unseen.name,)
     own_objects = {"defense": MembershipRelease, "evaluator": MembershipEvaluator}
 
     splits: int = Field(
@@ -139,8 +142,10 @@ class MembershipTrack(Track):
                     plan = _Plan(self, planner.within(dataset=dataset, model=model), evaluators, split, own)
                     for guard in guards:
                         plan.attacked(guard)
-                    if self.sensitivity_rows and split == 0:
-                        plan.sensitivity()
+                    if split == 0:
+                        plan.unseen()
+                        if self.sensitivity_rows:
+                            plan.sensitivity()
 
     def _published(self, *names: str) -> Published:
         """Return the settings under the first of these names that has settings."""
@@ -229,20 +234,33 @@ class _Plan:
         """Plan the guesses of every evaluator, with undefended and with defended shadow models."""
         for adaptive in (False, True):
             own = guard if adaptive else self.baseline
-            shown = {"target": self._shown(guard, "target"), "shadow": self._shown(own, "shadow")}
-            models = {"target_model": self._model(guard, "target"), "shadow_model": self._model(own, "shadow")}
-            asked = any("references" in evaluator.reads for evaluator in self.evaluators)
-            known = {"references": self._references(own)} if asked else {}
-            for evaluator in self.evaluators:
-                needs = shown | (known if "references" in evaluator.reads else {})
-                if evaluator.reads & {"robustness", "gradients"}:
-                    needs |= models
-                self.planner.task(
-                    evaluate,
-                    {"defense": guard.defense, **guard.roles, "evaluator": evaluator},
-                    options={"adaptive": adaptive, "split": self.training["split"]},
-                    needs=needs,
-                )
+            shown, model = self._shown(guard, "target"), self._model(guard, "target")
+            self._guesses(evaluate, guard, own, shown, model, {"adaptive": adaptive})
+
+    def unseen(self) -> None:
+        """Plan the guesses of every evaluator about a model that saw none of the rows."""
+        options = {"role": "target", "copies": self.copies, "gradients": self.gradients, **self.training}
+        model = self.planner.task(outsider, {"defense": self.baseline.defense}, options=options)
+        self._guesses(unseen, self.baseline, self.baseline, model, model, {})
+
+    def _guesses(
+        self, step: Step, guard: _Guard, own: _Guard, shown: Planned, model: Planned, options: dict[str, OptionValue]
+    ) -> None:
+        """Plan a step for every evaluator: `shown` is what it sees of `model`, and `own` how it trains its own."""
+        seen = {"target": shown, "shadow": self._shown(own, "shadow")}
+        models = {"target_model": model, "shadow_model": self._model(own, "shadow")}
+        asked = any("references" in evaluator.reads for evaluator in self.evaluators)
+        known = {"references": self._references(own)} if asked else {}
+        for evaluator in self.evaluators:
+            needs = seen | (known if "references" in evaluator.reads else {})
+            if evaluator.reads & {"robustness", "gradients"}:
+                needs |= models
+            self.planner.task(
+                step,
+                {"defense": guard.defense, **guard.roles, "evaluator": evaluator},
+                options={**options, "split": self.training["split"]},
+                needs=needs,
+            )
 
     def sensitivity(self) -> None:
         """Plan the training of the undefended model without some of its members."""

@@ -27,10 +27,12 @@ def work(spec: TaskSpec, units: int, part: int) -> Work | None:
     part = part_of(units, part)
     if spec.options.get("role") == "shadow":
         part = int(spec.options.get("shadow_part", 0)) or part
-    rows = {"evaluate": 2 * part, "train": 2 * part, "stop": 2 * part, "release": 2 * part}.get(spec.step, 0)
+    rows = 2 * part if spec.step in ("evaluate", "unseen", "train", "outsider", "stop", "release") else 0
     if spec.step == "sensitivity":
         rows = int(spec.options["rows"])
-    models = {"train": 1, "references": int(spec.options.get("models", 0)), "sensitivity": rows}.get(spec.step, 0)
+    models = {"train": 1, "outsider": 1, "references": int(spec.options.get("models", 0)), "sensitivity": rows}.get(
+        spec.step, 0
+    )
     epochs = int(spec.options.get("epochs", 0))
     return Work(rows, float(models * epochs * part * PASSES * _pass(spec)))
 

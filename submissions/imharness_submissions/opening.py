@@ -39,13 +39,6 @@ class RunningSubmission:
         """The ids of its entries, sorted."""
         return tuple(sorted({component.info.id for component in self.components}))
 
-    def further(self) -> dict[str, list[str]]:
-        """Return the entries by kind, as names for a plan."""
-        found: dict[str, list[str]] = {}
-        for component in self.components:
-            found.setdefault(component.kind, []).append(component.label)
-        return found
-
 
 def spec_for(distribution: str, environment: Path, hardware: Hardware, *, trusted: bool, threads: int = 1) -> GuestSpec:
     """Return how a package is run: with the hardware that its manifest asks for, and without any data set."""
@@ -68,16 +61,16 @@ def data_packages() -> Iterable[Path]:
 
 
 def open_submission(
-    folder: Path, submission: Submission, *, trusted: bool = False, secret: str = ""
+    folder: Path, submission: Submission, *, trusted: bool = False, secret: str = "", hides: str = ""
 ) -> RunningSubmission:
     """Unpack and start a submission's package, and find its entries.
 
     Raises `UsageError` when the package lacks an entry or the manifest contradicts it. `trusted` runs the package
-    without a sandbox. `secret`: the seed of the secret split that it is measured on.
+    without a sandbox. `secret`, `hides`: as for `Guest`.
     """
     check_reserved(submission)
     environment = environment_of(folder, submission.package, trusted=trusted)
-    guest = Guest(spec_for(submission.package.name, environment, submission.hardware, trusted=trusted), secret)
+    guest = Guest(spec_for(submission.package.name, environment, submission.hardware, trusted=trusted), secret, hides)
     try:
         description = offer_of(guest).model_copy(update={"environment": tree_digest(environment)})
         check_registered(submission, (str(c["info"]["id"]) for c in description.components))

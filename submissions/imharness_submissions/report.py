@@ -50,6 +50,30 @@ class GradientAudit(_Frozen):
         return max(self.gains, key=lambda gain: gain.gain, default=None)
 
 
+class Untold(_Frozen):
+    """What an evaluator guessed in a cell in which nothing tells what is asked; chance is right half the time.
+
+    `p`: the probability that chance is right as often, corrected for the entry's cells; `knows`: that is too small.
+    """
+
+    component: str
+    cell: str
+    rows: int
+    accuracy: float
+    p: float
+    knows: bool
+
+    @property
+    def flag(self) -> str:
+        """The reason to flag the entry, empty where there is none."""
+        if not self.knows:
+            return ""
+        return (
+            f"knows what nothing tells: right about {self.accuracy:.3f} of {self.rows} rows by a model that saw none "
+            f"of them, p = {self.p:.1g}"
+        )
+
+
 class ClaimResult(_Frozen):
     """A claimed number and the measured one, None where the tables hold none."""
 
@@ -93,6 +117,7 @@ class SubmissionReport(_Frozen):
     import_s: float
     conformance: tuple[Checked, ...]
     gradient_audits: tuple[GradientAudit, ...] = Field(default=(), alias="honesty")
+    untold: tuple[Untold, ...] = ()
     attempts: tuple[str, ...] = ()
     """Forbidden things that the package tried."""
     cells: tuple[ReportedCell, ...] = ()
@@ -107,7 +132,8 @@ class SubmissionReport(_Frozen):
 
     def expected_seal(self) -> str:
         """Return the digest that `seal` must equal."""
-        return digest(self.model_dump(mode="json", exclude={"seal"}))
+        later = () if self.untold else ("untold",)  # reports that were sealed before it lack it
+        return digest(self.model_dump(mode="json", exclude={"seal", *later}))
 
     def suite(self) -> str:
         """Return how many checks of the conformance suite passed, failed and were skipped, as text."""
@@ -121,6 +147,7 @@ class SubmissionReport(_Frozen):
         """
         failed = [f"{c.component}: {c.check}: {c.message}" for c in self.conformance if c.status == "failed"]
         audits = [f"{audit.component}: {flag}" for audit in self.gradient_audits for flag in audit.flags]
+        audits += [f"{guess.component}: {guess.flag}" for guess in self.untold if guess.knows]
         cells = [f"{len(self.failed)} cells failed: {next(iter(self.failed.values()))}"] if self.failed else []
         claims = [f"{c.what}: claimed {c.claimed:g}, measured {_shown(c.measured)}" for c in self.claims if not c.holds]
         return tuple(" ".join(text.split())[:400] for text in [*audits, *claims, *cells, *failed, *self.attempts])
@@ -159,6 +186,12 @@ def markdown(report: SubmissionReport) -> str:
                 f"| {g.way}{' (more than its own gradient)' if g.higher else ''} | {g.attack} | {g.gain:.4f} |"
                 for g in audit.gains
             ),
+            "",
+        ]
+    for guess in report.untold:
+        lines += [
+            f"`{plain(guess.component)}` was right about {guess.accuracy:.3f} of {guess.rows} rows of which nothing "
+            f"tells who was a member (p = {guess.p:.2g}).",
             "",
         ]
     if report.claims:

@@ -20,6 +20,7 @@ from imharness.contracts.track import Progress
 from imharness.errors import DamagedError, HarnessError, StoreError, UsageError
 from imharness.planning.profile import Profile
 from imharness.planning.profiles import load_profile
+from imharness.planning.secret import digest_of
 from imharness.ranking.entries import known_entries
 from imharness.results.labels import method_of
 from imharness.results.store import Store
@@ -33,6 +34,7 @@ from imharness_submissions.opening import RunningSubmission, open_submission
 from imharness_submissions.sandbox.stored import SUBMISSIONS, StoredSubmission, read_submission
 from imharness_submissions.sandbox.worker import guest_beside
 from imharness_submissions.standings import refresh_standing
+from imharness_submissions.store_secret import known_secret
 
 
 class _Frozen(BaseModel):
@@ -90,9 +92,10 @@ def reproduce(
         records = _records(store, set(ids))
         if not records:
             raise UsageError(f"store {store.address} has no finished cell of {name}.")
-        for record in records:
-            seeds_of_task(secret, record.spec.seed, record.spec.options)
-        chosen = random.Random(seed).sample(records, min(sample, len(records)))
+        if running is not None:
+            running.guest.hides = secret or _hiding(records, running, known_secret(store))
+        seeds = [_seed_of(record, secret, known_secret(store)) for record in records]
+        chosen = random.Random(seed).sample(list(zip(records, seeds, strict=True)), min(sample, len(records)))
         results = _again(chosen, store, running, tolerance, device, advance, secret)
     finally:
         if running is not None:
@@ -145,8 +148,21 @@ def _records(store: Store, ids: set[str]) -> list[TaskRecord]:
     return sorted(found, key=lambda record: record.key)
 
 
+def _hiding(records: Sequence[TaskRecord], running: RunningSubmission, secret: str) -> str:
+    """Return the secret from which the package's streams followed; "" for cells of before there was one."""
+    refs = [ref for record in records for ref in record.spec.components.values() if ref.id in running.ids]
+    return secret if any(ref.content != running.description.environment for ref in refs) else ""
+
+
+def _seed_of(record: TaskRecord, *seeds: str) -> str:
+    """Return that one of some seeds whose split a task is of; raises `UsageError` where it is of another split."""
+    found = next((seed for seed in seeds if digest_of(seed) == record.spec.split), seeds[0])
+    seeds_of_task(found, record.spec.seed, record.spec.options)
+    return found if record.spec.split else ""
+
+
 def _again(
-    records: Sequence[TaskRecord],
+    cells: Sequence[tuple[TaskRecord, str]],
     store: Store,
     running: RunningSubmission | None,
     tolerance: float,
@@ -154,17 +170,19 @@ def _again(
     advance: Progress,
     secret: str,
 ) -> list[ReproducedTask]:
-    beside = [guest_beside(running.guest, running.description, secret)] if running is not None else []
-    profile, found = Profile(name="again", description="Cells of a store.", secret=secret), []
+    """Compute cells again, each with the seed of its split, and compare them; `secret` is that of the whole store."""
+    beside, found = [guest_beside(running.guest, running.description, secret)] if running is not None else [], []
     with tempfile.TemporaryDirectory() as work:
-        session = Session(Store(Path(work)), profile, devices=[device], workers=0, prepare=beside)
-        with session.one_by_one() as compute:
-            for number, record in enumerate(records):
-                for need in record.spec.needs.values():
-                    _adopt(session.store, store, need)
-                made = compute(record.key, record.spec)
-                found.append(_compared(record, store, made, session.store, tolerance))
-                advance(number + 1, len(records))
+        fresh = Store(Path(work))
+        for seed in dict.fromkeys(seed for _, seed in cells):
+            profile = Profile(name="again", description="Cells of a store.", secret=seed)
+            session = Session(fresh, profile, devices=[device], workers=0, prepare=beside)
+            with session.one_by_one() as compute:
+                for record in [record for record, own in cells if own == seed]:
+                    for need in record.spec.needs.values():
+                        _adopt(fresh, store, need)
+                    found.append(_compared(record, store, compute(record.key, record.spec), fresh, tolerance))
+                    advance(len(found), len(cells))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,11 +16,13 @@ from typing import Any
 import torch
 
 from imharness.contracts.component import Component
+from imharness.contracts.membership_evaluator import MembershipEvaluator
 from imharness.contracts.purification import Purification
 from imharness.contracts.track import Progress
 from imharness.errors import HarnessError, StoreError, Unavailable
 from imharness.planning.plan import Graph
 from imharness.planning.profile import Profile
+from imharness.planning.secret import digest_of
 from imharness.ranking.entries import known_entries
 from imharness.reading.text import plain
 from imharness.results.boards import Board
@@ -31,16 +33,19 @@ from imharness.running.session import Session
 from imharness.running.sweep import RunResult
 from imharness.testing import CheckResult, check_component
 from imharness_submissions.deadline import Deadline
+from imharness_submissions.evaluator_audit import untold
 from imharness_submissions.gradient_audit import TrialAttacks, examine
 from imharness_submissions.ledger import Decision, Ledger
 from imharness_submissions.manifest import Claim, read_lock, read_manifest
 from imharness_submissions.metric_audit import claims_a_gradient, examine_metric
 from imharness_submissions.opening import RunningSubmission, open_submission
 from imharness_submissions.owners import look_alikes
-from imharness_submissions.report import Checked, ClaimResult, GradientAudit, ReportedCell, SubmissionReport
+from imharness_submissions.planned import by_kind, ids_of, only_with, split_of, with_tasks
+from imharness_submissions.report import Checked, ClaimResult, GradientAudit, ReportedCell, SubmissionReport, Untold
 from imharness_submissions.sandbox.stored import SUBMISSIONS, StoredSubmission
 from imharness_submissions.sandbox.worker import guest_beside
 from imharness_submissions.standings import refresh_standing
+from imharness_submissions.store_secret import secret_of
 
 SLOW_IMPORT_S = 10.0
 """A package that takes longer to import is flagged, s."""
@@ -69,13 +74,15 @@ class Run:
         self.submission = read_manifest(folder)
         self.device = device if self.submission.hardware.gpu else "cpu"
         self.lock = tuple(read_lock(folder))
+        self.hides = profile.secret or secret_of(store)
+        """From what the streams of the package follow, and the split of its evaluators."""
         self.broken = False
         """Whether a stage of the run broke off."""
         ledger = Ledger(store.address)
         try:
             self.alike = list(look_alikes(self.submission, ledger, self.name))
             self.opened: RunningSubmission = open_submission(
-                folder, self.submission, trusted=trusted, secret=profile.secret
+                folder, self.submission, trusted=trusted, secret=profile.secret, hides=self.hides
             )
         except Unavailable:
             raise
@@ -85,6 +92,8 @@ class Run:
             if isinstance(error, HarnessError):
                 raise
             raise HarnessError(reason) from error
+        self.guessing = [c for c in self.opened.components if isinstance(c, MembershipEvaluator)]
+        """The entries that are measured on the split of the store's secret."""
         self.session = Session(
             store,
             profile,
@@ -97,6 +106,9 @@ class Run:
             workers,
             settings,
         )
+        self.apart = self.session
+        if self.guessing and not profile.secret:
+            self.apart = replace(self.session, profile=profile.model_copy(update={"secret": self.hides}))
 
     @contextmanager
     def noting(self, stage: str) -> Iterator[None]:
@@ -143,17 +155,39 @@ class Run:
             self.opened.guest.note([str(error)])
 
     def plan(self) -> list[Graph]:
-        """Return the graphs of the cells that use the entries, with the tasks that these cells need."""
-        graphs = self.session.plan(further=self.opened.further())
-        return [graph for own in graphs if (graph := only_with(own, self.opened.ids)).tasks or graph.missing]
+        """Return the graphs of the cells that use the entries, with the tasks that these cells need.
+
+        Cells of evaluators, and what they need, are those of the store's secret (`imharness_submissions.store_secret`).
+        """
+        others = [c for c in self.opened.components if c not in self.guessing]
+        graphs = [only_with(graph, ids_of(others)) for graph in self.session.plan(further=by_kind(others))]
+        if self.guessing:
+            hidden = self.apart.plan(further=by_kind(self.guessing))
+            own = [only_with(graph, ids_of(self.guessing), compared=False) for graph in hidden]
+            graphs = [with_tasks(*pair) for pair in zip(graphs, own, strict=True)]
+        return [graph for graph in graphs if graph.tasks or graph.missing]
 
     def compute(self, graphs: Sequence[Graph], advance: Progress) -> RunResult:
         """Compute the cells that the store lacks. Each worker starts the package in a sandbox of its own.
 
         It is like the one that has run until now, which has learnt what the package imports.
         """
-        self.session.prepare = [guest_beside(self.opened.guest, self.opened.description, self.profile.secret)]
-        return self.session.compute(graphs, advance)
+        prepare = [guest_beside(self.opened.guest, self.opened.description, self.profile.secret)]
+        total, found = sum(len(graph.tasks) for graph in graphs), RunResult()
+        for session in [self.session] if self.apart is self.session else [self.session, self.apart]:
+            before = len(found.done) + len(found.failed)
+
+            def told(done: int, _: int, before: int = before) -> None:
+                advance(before + done, total)
+
+            session.prepare = prepare
+            own = [split_of(graph, digest_of(session.profile.secret)) for graph in graphs]
+            result = session.compute(own, told)
+            found.done |= result.done
+            found.failed |= result.failed
+            found.reused += result.reused
+            found.warnings += result.warnings
+        return found
 
     def audit_gradients(self, advance: Progress) -> list[GradientAudit]:
         """Compare the gradients of purifications with attacks that do without them, those of metrics with queries."""
@@ -165,6 +199,10 @@ class Run:
             examined += [(c, partial(examine, c, trial, self.seed)) for c in defenses]
         metrics = [c for c in self.opened.components if claims_a_gradient(c)]
         examined += [(c, partial(examine_metric, c, registry, self.profile, device)) for c in metrics]
+        if not defenses:
+            return []
+        self.opened.guest.kill()  # one that starts again is no older than those of cells
+        trial = TrialAttacks(self.opened.registry, self.profile, torch.device(self.device))
         found = []
         for number, (component, work) in enumerate(examined):
             try:
@@ -197,6 +235,7 @@ class Run:
             import_s=package.import_s,
             conformance=tuple(found.conformance),
             gradient_audits=tuple(found.gradient_audits),
+            untold=tuple(found.untold),
             attempts=tuple(dict.fromkeys([*self.alike, *self.opened.guest.attempts, *self._noted(found)])),
             cells=tuple(self._cells(found.graphs, found.outcome)),
             failed=_failed(found),
@@ -243,6 +282,7 @@ class Findings:
     suite_seed: int = 0
     conformance: Sequence[Checked] = ()
     gradient_audits: Sequence[GradientAudit] = ()
+    untold: Sequence[Untold] = ()
     graphs: Sequence[Graph] = ()
     outcome: RunResult = field(default_factory=RunResult)
 
@@ -264,6 +304,8 @@ def run_submission(run: Run, watch: Callable[[str], Progress]) -> SubmissionRepo
             raise HarnessError(f"no track of profile {run.profile.name} takes {', '.join(run.opened.ids)}")
         with run.noting("the computation of cells"):
             found.outcome = run.compute(found.graphs, watch("cells"))
+        with run.noting("the test of guesses"):
+            found.untold = list(untold(run.guessing, found.graphs, found.outcome, run.store))
         with run.noting("the attacks on defenses"):
             found.gradient_audits = run.audit_gradients(watch("attacks on defenses"))
         found.seconds = time.perf_counter() - clock
@@ -352,31 +394,3 @@ def measured(claim: Claim, boards: Sequence[Board]) -> ClaimResult:
 def _versions() -> dict[str, str]:
     names = ("image-privacy-harness", "torch", "numpy", "scipy", "pydantic", "safetensors")
     return {name: importlib.metadata.version(name) for name in names}
-
-
-def _compared(graph: Graph, id: str) -> set[str]:
-    """Return the tasks of one component, and those of the same others in which nothing of its kind takes part."""
-    wanted = {key for key, task in graph.tasks.items() if any(r.id == id for r in task.spec.components.values())}
-    parts = [ref for key in wanted for ref in graph.tasks[key].spec.components.values()]
-    used, kinds = {(r.kind, r.label) for r in parts}, {r.kind for r in parts if r.id == id}
-    for key, task in graph.tasks.items():
-        alike = any(ref.kind in kinds for ref in task.spec.named().values())
-        if not alike and {(r.kind, r.label) for r in task.spec.components.values()} <= used:
-            wanted.add(key)
-    return wanted
-
-
-def only_with(graph: Graph, ids: Collection[str]) -> Graph:
-    """Return the tasks in which one of these components takes part, and all that tables of them need.
-
-    That is what they depend on, and for each component the tasks of the same other components in which nothing of its
-    kind takes part: the clean scores and undefended attacks that a defense is compared with.
-    """
-    wanted = set[str]().union(*(_compared(graph, id) for id in ids))
-    waiting = list(wanted)
-    while waiting:
-        needs = set(graph.tasks[waiting.pop()].spec.needs.values()) - wanted
-        wanted |= needs
-        waiting += needs
-    gaps = {address: gap for address, gap in graph.missing.items() if any(id in address for id in ids)}
-    return replace(graph, tasks={key: t for key, t in graph.tasks.items() if key in wanted}, missing=gaps)

@@ -1,6 +1,8 @@
 """The secret split keeps what labels depend on, and changes every image as the seed says."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from imharness.errors import UsageError
 from imharness.planning.profile import Profile
 from imharness.planning.profiles import load_profile
 from imharness.planning.secret import OPTION, digest_of, read_seed
+from imharness.running.context import TaskContext
 from imharness.running.secret_split import BLOCK, FADED, changed, hidden, seeds_of_task
 from imharness.statistics.splits import loses_advantage
 from imharness.testing.samples import images as samples
@@ -76,6 +79,21 @@ def test_versions_of_one_image_are_changed_alike_and_labels_stay() -> None:
     assert torch.allclose(distances, before, rtol=0.1)
     assert torch.equal(found.at([5, 2]).load([1, 0]), after[[2, 5]])
     assert hidden(given, "") is given
+
+
+def test_streams_of_one_task_follow_from_the_seed_of_its_split_too() -> None:
+    """Its key, from which they follow otherwise, can be computed by everybody."""
+
+    def drawn(secret: str, shared: bool) -> int:
+        options = {OPTION: digest_of(secret)} if secret else {}
+        cache: Any = SimpleNamespace(device=torch.device("cpu"), secret=secret)
+        spec: Any = SimpleNamespace(options=options, seed=0, components={})
+        shards: Any = SimpleNamespace(cell="0" * 64)
+        return TaskContext(cache, shards, spec, lambda done, total: None).generator("a", shared=shared).initial_seed()
+
+    for shared in (False, True):
+        assert len({drawn(secret, shared) for secret in ("", SEED, OTHER)}) == 3
+        assert drawn(SEED, shared) == drawn(SEED, shared)
 
 
 def test_a_task_of_a_split_needs_its_seed_and_has_streams_of_its_own() -> None:

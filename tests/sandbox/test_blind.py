@@ -66,6 +66,7 @@ DEFENSES = (
     Case("differs_by_position", "behaves by the place of an image in a call", STATE),
     Case("differs_by_gradient", "shows another function to whoever takes its gradient", HARMLESS),
     Case("differs_by_age", "behaves by the age of its process", STATE),
+    Case("differs_by_birth", "behaves by the age of a process that was started before it was wanted", STATE),
     Case("differs_by_second", "behaves by the clock", STATE),
     Case("knows_streams", "knows kept results by their random streams", HARMLESS),
     Case("remembers_in_streams", "counts queries in the random streams", HARMLESS),
@@ -79,7 +80,8 @@ DEFENSES = (
 @pytest.fixture(scope="module")
 def guest(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     """All packages as one, without a control group: what is counted from outside must do."""
-    folder = laid_out(sorted(HERE.glob("*.py")), tmp_path_factory.mktemp("blind"))
+    modules = [*sorted(HERE.glob("*.py")), HERE.parent / "honest" / "noise.py"]
+    folder = laid_out(modules, tmp_path_factory.mktemp("blind"))
     found = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=LIMITS))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ControlGroup, "create", lambda *limits: None)
@@ -132,6 +134,28 @@ def test_defenses(case: Case, guest: Guest, offered: dict[str, Sandboxed]) -> No
         assert case.named in report, case.tries
     else:
         assert torch.allclose(kept, images, atol=1e-6), case.tries
+
+
+def test_the_streams_of_kept_results_are_known_to_nobody(
+    guest: Guest, offered: dict[str, Sandboxed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They follow from a secret, too: the same secret gives the same results."""
+    names = [f"astronaut-{i}" for i in range(4)]
+    images = 0.1 + 0.5 * sample_images(4, SIDE, SIDE, 3)
+
+    def kept(package: str, secret: str) -> torch.Tensor:
+        defense: Any = offered[package]
+        monkeypatch.setattr(guest, "hides", secret)
+        seeds = [derive_seed(0, "defense", defense.label, name) for name in names]
+        found: torch.Tensor = checked(defense, defense.build(CPU))(images, ImageRng(seeds))
+        guest.end_task(False)
+        return found
+
+    assert float((kept("knows_random_streams", "") - images).abs().mean()) > 0.1, "it knows public streams"
+    assert torch.equal(kept("knows_random_streams", "5" * 64), images)
+    first, again, other = (kept("noise", secret) for secret in ("5" * 64, "5" * 64, "6" * 64))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
 
 
 @pytest.mark.parametrize("package", ["knows_rounding", "walks_back", "knows_positions"])

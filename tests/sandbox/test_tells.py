@@ -114,6 +114,7 @@ def test_no_call_tells_whether_its_result_is_kept(guest: Guest, stem: str, monke
         (SEARCH, frozenset[str]()),
         (SUITE, frozenset({"rows", "height", "width", "bytes", "strides"})),
     ):
+        assert not any(call["older than its process"] for call in heard.calls(other))
         told, of = told_apart(heard.calls(other), heard.calls(KEPT), left_out)
         assert of >= CALLS
         assert told <= binom.ppf(0.999, of, 0.5), f"{told} of {of} calls of {other} are told from kept ones"

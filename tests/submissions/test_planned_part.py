@@ -3,7 +3,7 @@
 from imharness.components.registry import installed
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile
-from imharness_submissions.running import only_with
+from imharness_submissions.planned import only_with
 
 
 def test_a_submission_is_planned_with_what_its_tables_need_and_nothing_of_its_rivals() -> None:

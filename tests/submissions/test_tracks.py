@@ -21,6 +21,7 @@ from imharness.results.store import Store
 from imharness.running.executor import Preparation, open_executor
 from imharness.running.sweep import execute
 from imharness.testing.conformance import components_of
+from imharness_submissions import running
 from imharness_submissions.commands.submissions import submissions
 from imharness_submissions.report import SubmissionReport
 from imharness_submissions.running import Run, run_submission
@@ -97,15 +98,17 @@ def results(store: Store, key: str) -> dict[str, np.ndarray]:
     record = store.record(key)
     assert record is not None
     found = dict(store.rows(record))
-    if record.spec.step == "evaluate":
+    if record.spec.step in ("evaluate", "unseen"):
         order = np.argsort(found["row"])
         found = {name: values[order] for name, values in found.items()}
     return {**found, **store.arrays(record)}
 
 
 def test_components_of_every_track_give_in_two_workers_what_they_give_in_this_process(
-    submission: MakeSubmission, tmp_path: Path
+    submission: MakeSubmission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without a secret: with one, what they draw and what evaluators see is the package's own."""
+    monkeypatch.setattr(running, "secret_of", lambda store: "")
     profile = profile_of(tmp_path, MEMBERSHIP, RECONSTRUCTION, PERCEPTUAL)
     folder, root = submission("../submissions/tracks/stranger", ENTRIES), tmp_path / "store"
     line = ["run", str(folder), "--store", str(root), "--site", str(tmp_path / "site"), "--profile", str(profile)]
@@ -133,6 +136,8 @@ def test_components_of_every_track_give_in_two_workers_what_they_give_in_this_pr
         "release",
         "release_references",
         "evaluate",
+        "unseen",
+        "outsider",
         "train",
         "reconstruct",
         "leakage",

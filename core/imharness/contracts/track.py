@@ -277,6 +277,10 @@ class Track(Component):
     ranks: ClassVar[tuple[str, ...]] = ("defense",)
     """The kinds of the entries. Other components, but data sets and models, judge them: those that do not belong to the
     harness or to the owner of the track decide no place before a person accepts them."""
+    untold: ClassVar[tuple[str, ...]] = ()
+    """The names of steps whose cells ask for what nothing in them tells, with columns ``member``, bool, and ``score``.
+
+    Whoever tells members from others there, better than chance, knows what it was not given."""
     own_objects: ClassVar[Mapping[str, type[Component]]] = {}
     """Kind -> the contract of a notebook's objects of this kind; kinds that are left out are refused.
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from imharness.errors import UsageError
 from imharness.reading.opening import read_text
+from imharness.results.tasks import SECRET
 
-OPTION = "secret"
+OPTION = SECRET
 """The option of every task of a secret split; its value is `digest_of` the seed."""
 
 

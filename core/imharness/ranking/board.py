@@ -19,13 +19,13 @@ from imharness.ranking.ranking import winner
 from imharness.ranking.tables import win_table
 from imharness.results.boards import Board
 from imharness.results.comparisons import Comparison
-from imharness.results.identity import version_of
+from imharness.results.identity import canonical_json, version_of
 from imharness.results.query import ResultQuery
 from imharness.results.report import TrackReport
 from imharness.results.store import Store
 from imharness.results.sweeps import Missing, RunFacts, Sweep
 from imharness.results.tables import Table
-from imharness.results.tasks import TaskRecord
+from imharness.results.tasks import SECRET, TaskRecord
 from imharness.statistics.win_rates import MATRIX
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def made_board(
     with progress(f"{track.info.id}: reading results") as advance:
         found = records_of(store, sweep, advance)
     standing, withdrawn = _standing(found, known.withdrawn)
-    records, outdated = newest_only(standing)
+    records, outdated = newest_only(one_split(standing, sweep.secret))
     try:
         with progress(f"{track.info.id}: making tables"):
             report = _report(store, track, records, known)
@@ -170,6 +170,28 @@ def newest_only(records: list[TaskRecord]) -> tuple[list[TaskRecord], list[Missi
         for (kind, label), count in sorted(dropped.items())
     ]
     return kept, gaps
+
+
+def one_split(records: list[TaskRecord], secret: str) -> list[TaskRecord]:
+    """Return the records without those of which another one differs in its split alone.
+
+    What strangers' evaluators are measured on may be of another split than the run. `secret`: the digest of the run's
+    split, "" for the public one. Its own records stay; among others, the newest one stays.
+    """
+    if all(record.spec.split == secret for record in records):
+        return records
+    cells: dict[str, list[TaskRecord]] = {}
+    for record in records:
+        rest = {name: value for name, value in record.spec.options.items() if name != SECRET}
+        parts = {role: ref.label for role, ref in record.spec.components.items()}
+        cells.setdefault(canonical_json([record.spec.step, parts, rest]), []).append(record)
+    kept = {
+        place: secret if secret in splits else max(own, key=lambda record: record.started).spec.split
+        for place, own in cells.items()
+        if len(splits := {record.spec.split for record in own}) > 1
+    }
+    gone = {record.key for place, split in kept.items() for record in cells[place] if record.spec.split != split}
+    return [record for record in records if record.key not in gone]
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -14,6 +14,7 @@
     shards/ab/<key>/                 parts of a task that are not joined yet (see `imharness.running.shards`)
     runs/<run>.json, times/<device>.json       the state of each run, how long tasks took
     ledger.jsonl                     the decisions about entries
+    secret.json                      the seed of what strangers' evaluators are measured on; copies leave it out
 """
 
 from __future__ import annotations

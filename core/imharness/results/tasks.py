@@ -15,6 +15,9 @@ from imharness.results.version import SCHEMA
 EXTERNAL = "external"
 """The configuration and the step of results that were measured elsewhere; the tables of all runs show them."""
 
+SECRET = "secret"
+"""The option of every task of a secret split; its value is the digest of the split's seed."""
+
 
 class TaskSpec(BaseModel, frozen=True, extra="forbid"):
     """A task as pure data; its key is the sha256 of `identity()`."""
@@ -28,6 +31,11 @@ class TaskSpec(BaseModel, frozen=True, extra="forbid"):
     limit: int | None
     seed: int
     needs: Mapping[str, str]
+
+    @property
+    def split(self) -> str:
+        """The digest of the seed of the secret split that the task is of, or "" for the public one."""
+        return str(self.options.get(SECRET, ""))
 
     def named(self) -> dict[str, ComponentRef]:
         """Return the components that say which cell this is, which are all but the measures."""

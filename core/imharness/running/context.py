@@ -139,7 +139,8 @@ class TaskContext:
         return ImageRng([derive_seed(self._seed, *purpose, name) for name in names], self.device)
 
     def generator(self, *purpose: str, shared: bool = False) -> torch.Generator:
-        return generator(derive_seed(self._seed if shared else self._key, *purpose))
+        own = (self._seed,) if shared else (self._secret, self._key) if self._secret else (self._key,)
+        return generator(derive_seed(*own, *purpose))
 
     def target(
         self,

@@ -23,6 +23,18 @@ from imharness.testing.data import ModelProbe
 from imharness.testing.probe import Inputs, OwnCheck, Probe, silent
 from imharness.testing.samples import CLASSES
 
+ROWS_OF_TARGET = tuple(
+    f"query.{name}"
+    for name in (
+        "target_outputs",
+        "target_labels",
+        "robustness.target",
+        "gradients.target_error",
+        "gradients.target_features",
+    )
+)
+"""The parts of a query whose first axis is the target's rows."""
+
 
 class EvaluatorProbe(Probe):
     component: MembershipEvaluator
@@ -57,18 +69,22 @@ class EvaluatorProbe(Probe):
         return joined({"query": tensors(self.contract.arguments["query"], query)})
 
     def own_checks(self) -> Iterator[OwnCheck]:
-        if not self.component.reads:
-            yield "does not depend on the order of the target's rows", self._order
+        yield "does not depend on the order of the target's rows", self._order
 
     def _order(self) -> None:
         built, inputs = self.built, self.inputs(40)
         order = torch.randperm(40, generator=generator(self.seed))
-        own = ("query.target_outputs", "query.target_labels")
-        turned = {**inputs, **{name: inputs[name][order] for name in own}}
+        turned = {name: self._turned(name, x, order) for name, x in inputs.items()}
         straight, back = self.tensor(built, inputs, []), torch.empty(40)
         back[order] = self.tensor(built, turned, []).float()
         if not torch.allclose(straight.float(), back, rtol=1e-3, atol=1e-4):
             raise ContractError("rows got different scores when their order changed")
+
+    def _turned(self, name: str, x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+        """Return a part of the query with the target's rows in another order."""
+        if name in ("query.references.log_odds", "query.references.member"):
+            return x[:, order]
+        return x[order] if name in ROWS_OF_TARGET else x
 
 
 class TrainingProbe(ModelProbe):

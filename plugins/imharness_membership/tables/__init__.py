@@ -4,7 +4,7 @@ from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.cells import figures_of, halves, scores_of
 from imharness_membership.tables.contest import ranked_defenses
 from imharness_membership.tables.defenses import TEST, attack_accuracy, fact, facts_of, rates, tested_of
-from imharness_membership.tables.evaluators import evaluators, thresholds
+from imharness_membership.tables.evaluators import evaluators, thresholds, unseen_of
 from imharness_membership.tables.pictures import charts
 from imharness_membership.tables.risk import classes, risk, risk_rows
 from imharness_membership.tables.vulnerable import agreement, sensitivity
@@ -20,7 +20,7 @@ def report(query: Query, share: float = 0.05) -> TrackReport:
     promised, trained = risk_rows(scores), facts_of(query, scores.entries)
     tables = [
         attack_accuracy(figures, trained),
-        evaluators(figures),
+        evaluators(figures, unseen_of(query)),
         thresholds(figures),
         risk(promised),
         classes(promised),

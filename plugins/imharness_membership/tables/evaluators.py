@@ -1,9 +1,12 @@
 """Ranks evaluators by how much they find out, and compares one threshold for all classes with one per class."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import scipy
 
 from imharness.tables import Blocks, Column, ColumnSpec, Row, Table, Value, missing, ranked
+from imharness.tracks import Query
 from imharness_membership.tables.cells import (
     FIGURES,
     SPLITS,
@@ -19,8 +22,32 @@ SINGLE = "[per_class=False]"
 """The end of the label of an evaluator with one threshold for all classes."""
 
 
-def evaluators(figures: Blocks) -> Table:
-    """Return the table of evaluators, the strongest first."""
+UNSEEN = Column(
+    "unseen",
+    "where nothing tells",
+    "Balanced accuracy by an undefended model that saw none of the rows: chance allows no more than 0.5, and who is "
+    "right more often knows the rows, so that the other numbers say nothing about models.",
+    unit="split",
+)
+
+
+def unseen_of(query: Query) -> dict[str, Value]:
+    """Return how often each evaluator is right by models that saw none of the rows; its mean over models."""
+    if "unseen" not in query.steps:
+        return {}
+    found = query(
+        "SELECT evaluator, avg(accuracy) AS accuracy, count(*) AS cells FROM (SELECT evaluator, "
+        "(avg(CAST(score >= 0 AS DOUBLE)) FILTER (WHERE member) + avg(CAST(score < 0 AS DOUBLE)) FILTER "
+        "(WHERE NOT member)) / 2 AS accuracy FROM unseen GROUP BY evaluator, task) GROUP BY evaluator"
+    )
+    return {
+        str(name): Value(value=float(accuracy), n=int(cells))
+        for name, accuracy, cells in zip(found["evaluator"], found["accuracy"], found["cells"], strict=True)
+    }
+
+
+def evaluators(figures: Blocks, unseen: Mapping[str, Value]) -> Table:
+    """Return the table of evaluators, the strongest first; `unseen` is what `unseen_of` returns."""
     columns = [
         Column(
             key,
@@ -31,11 +58,14 @@ def evaluators(figures: Blocks) -> Table:
             unit="split",
         ).spec
         for key, (label, meaning, decimals) in FIGURES.items()
-    ]
+    ] + [UNSEEN.spec]
     rows = [
         Row(
             label=name,
-            values={key: over_splits(mean_of(_adaptive(figures, key, name)), why_not(figures, key)) for key in FIGURES},
+            values={
+                **{key: over_splits(mean_of(_adaptive(figures, key, name)), why_not(figures, key)) for key in FIGURES},
+                UNSEEN.key: unseen.get(name, missing("no cell")),
+            },
         )
         for name in evaluators_of(figures)
     ]

@@ -9,15 +9,15 @@ import torch
 
 from imharness.contracts.call import Call, call_of
 from imharness.contracts.component import Component
-from imharness.contracts.purification import Purification
 from imharness.contracts.randomness import ImageRng
-from imharness.contracts.values import ImageBatch, Tensors
+from imharness.contracts.values import ImageBatch, Randomness, Tensors
 from imharness.errors import ContractError, HarnessError, SandboxViolation
 from imharness.testing.crossing import all_tensors, put_back, randomness, restored, within
 from imharness_submissions.sandbox.again import STATE, Held
 from imharness_submissions.sandbox.host import Answer, Guest, Session
 from imharness_submissions.sandbox.lanes import Lanes
 from imharness_submissions.sandbox.questions import answering, asked, carried, pixels
+from imharness_submissions.sandbox.streams import drawn, hidden_states
 from imharness_submissions.sandbox.wire import RESULT, Message, WireError
 
 SEARCH = -1
@@ -37,7 +37,8 @@ class Remote:
     Calls whose results are kept are spread over sessions so that none sees two versions of an image; all other calls,
     those of an attack that searches, share one session. When the task ends, one call of either sort is asked again in
     a fresh session, with some of its rows in another order, which must answer the same and give the same gradient.
-    A purification that says that it is not random gets the same stream for every image, which tells it nothing.
+    A purification that says that it is not random gets the same stream for every image, which tells it nothing. Others
+    get streams that follow from those of the harness and from a secret, so that nobody knows them in advance.
     One that says that it is differentiable always records a gradient for its images, whether anybody will ask for it or
     not; precision is never reduced inside. So a call whose result is kept looks like one of a search.
     """
@@ -54,10 +55,10 @@ class Remote:
         self.label, self.device = label, device
         self._guest, self._source, self._method, self._given = guest, source, method, given
         self._sessions: dict[int, tuple[Session, int]] = {}
-        self._lanes = Lanes(guest.secret)
+        self._lanes = Lanes(guest.hides)
         self._calls = {True: 0, False: 0}
         self._held: dict[bool, Held] = {}
-        self._rows, self._silent = frozenset[str](), frozenset[str]()
+        self._rows, self._silent, self._drawn = frozenset[str](), frozenset[str](), dict[str, Randomness]()
         self._moving = list[str]()
         self._draw = torch.Generator()
         self._draw.seed()
@@ -70,7 +71,7 @@ class Remote:
 
     def end(self) -> None:
         """End the sessions; the next call opens others."""
-        sessions, self._sessions, self._lanes = self._sessions, {}, Lanes(self._guest.secret)
+        sessions, self._sessions, self._lanes = self._sessions, {}, Lanes(self._guest.hides)
         for session, _ in sessions.values():
             if not session.closed:
                 session.finish()
@@ -80,7 +81,7 @@ class Remote:
         held = self._held
         self.forget()
         for one in held.values():
-            session = self._guest.open(self._source.module)
+            session = self._guest.open(self._source.module, young=True)
             try:
                 if one.is_answered_otherwise(session, self._built_in(session), self._draw):
                     self._guest.note([STATE])
@@ -119,8 +120,8 @@ class Remote:
             self._moving = [name for name, kind in call.arguments.items() if isinstance(kind, ImageBatch)]
         if call.by_row:
             self._rows = frozenset(name for name, kind in call.arguments.items() if kind.rows)
-        if isinstance(component, Purification) and not component.info.random:
-            self._silent = frozenset(randomness(call))
+        self._drawn = drawn(component, call)
+        self._silent = frozenset(randomness(call)) - self._drawn.keys()
 
         def run(kept: bool, arguments: tuple[Any, ...]) -> Any:
             given = call.given(arguments)
@@ -216,6 +217,8 @@ class Remote:
         """
         lane = lane if lane is not None else 0 if kept else SEARCH
         given = {**tensors, **{name: self._nothing(len(tensors[name])) for name in self._silent}}
+        for name, kind in self._drawn.items():
+            given[name] = hidden_states(kind, tensors[name], self._guest.hides, self.device)
         request = Message("call", {**(facts or {}), **({"grad": self._moving} if self._moving else {})}, given)
         try:
             session, handle = self._open(lane)

@@ -278,7 +278,7 @@ def main() -> None:
     torch.set_num_threads(setup["threads"])
     _rehearse(setup)
     warming.import_ahead(setup["libraries"])
-    names = Namespaces()
+    names, dates = Namespaces(), warming.dates()
     warming.settle()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     control.send(b"ready")
@@ -289,6 +289,7 @@ def main() -> None:
         child = isolation.forked() if setup["apart"] else os.fork()
         if child == 0:
             control.close()
+            warming.born_now(dates)
             _session(fds, setup, names, word.removeprefix(OPEN).decode())
         process = os.pidfd_open(child)
         socket.send_fds(control, [b"born"], [process])

@@ -59,11 +59,12 @@ class Closing(Protocol):
 class Guest:
     """A submitted package that runs, or can be started. `attempts` lists the rules that it tried to break.
 
-    `secret`: the seed of the secret split that it is measured on; it stays out of `spec`, which goes inside.
+    `secret`: the seed of the secret split that it is measured on; `hides`: the secret from which streams and orders of
+    rows inside follow, on a public split the store's. Both stay out of `spec`, which goes inside.
     """
 
-    def __init__(self, spec: GuestSpec, secret: str = "") -> None:
-        self.spec, self.secret = spec, secret
+    def __init__(self, spec: GuestSpec, secret: str = "", hides: str = "") -> None:
+        self.spec, self.secret, self.hides = spec, secret, hides or secret
         self.attempts: list[str] = []
         self.remotes: weakref.WeakSet[Closing] = weakref.WeakSet()
         self.level = ""
@@ -75,14 +76,15 @@ class Guest:
         self._ahead: tuple[str, Ends] | None = None
         """The session that was started before it is wanted, and the module that it imports."""
 
-    def open(self, module: str = "") -> Session:
+    def open(self, module: str = "", *, young: bool = False) -> Session:
         """Return a new session: a fresh process in namespaces of its own, which shares nothing with others.
 
-        The next one is started at once, so that it has imported `module` by the time it is wanted.
+        The next one is started at once, so that it has imported `module` by the time it is wanted. A `young` one is
+        started now: what was started ahead may be as old as the sessions that it is compared with.
         """
         jail = self._running()
         try:
-            if self._ahead is not None and self._ahead[0] != module:
+            if self._ahead is not None and (young or self._ahead[0] != module):
                 self._take(jail, self._ahead[1]).close()
             ends = self._ahead[1] if self._ahead is not None else jail.order(module)
             session = self._take(jail, ends)

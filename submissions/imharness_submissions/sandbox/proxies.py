@@ -26,10 +26,13 @@ from imharness.contracts.fitted_attack import FittedAttack
 from imharness.contracts.purification import Purification
 from imharness.contracts.values import Tensors
 from imharness.errors import PluginError, Unavailable
+from imharness.planning.secret import digest_of
+from imharness.results.identity import digest
 from imharness.testing.contracts import contracts
 from imharness_submissions.sandbox.calls import ComponentSource, KeptCall, Remote
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.questions import able
+from imharness_submissions.sandbox.streams import calls_of, drawn
 
 Described = Mapping[str, Any]
 
@@ -48,8 +51,14 @@ class Sandboxed(Component):
             raise Unavailable(f"{self.info.id} is a submission that runs in the sandbox", "harness submissions run")
 
     def content(self) -> str:
-        """Return the digest of the package: another package gives other cells, whatever version it states."""
-        return self.environment
+        """Return the digest of the package: another package gives other cells, whatever version it states.
+
+        Where it draws random numbers, the digest of the secret from which these follow is part of it.
+        """
+        hides = self.guest.hides if self.guest is not None else ""
+        if not hides or not any(drawn(self, call) for call in calls_of(self)):
+            return self.environment
+        return digest([self.environment, digest_of(hides)])
 
     @property
     def component_source(self) -> ComponentSource:

@@ -10,7 +10,10 @@ import ctypes
 import gc
 import importlib
 import re
-from collections.abc import Iterable
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 PUBLIC = ("images", "gradients", "membership", "data", "tracks", "stats")
 """The modules that plugins import, beside torch."""
@@ -19,6 +22,8 @@ LIBRARIES = frozenset(
 )
 """What may be imported ahead where a package imports it: each session would take as long again."""
 MOST = 100
+RECENT_S = 600.0
+"""How long ago a first process that has just got ready was started at most, s."""
 MANY = 32
 """Sessions after which it pays to make the start of each further one cheaper."""
 _MODULE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,40}(\.[A-Za-z][A-Za-z0-9_]{0,40}){0,5}")
@@ -39,6 +44,25 @@ def of_libraries(names: Iterable[str]) -> tuple[str, ...]:
     """Return those of some modules that may be imported ahead, whoever named them: packages first, at most `MOST`."""
     found = [name for name in names if _MODULE.fullmatch(name) and name.partition(".")[0] in LIBRARIES]
     return tuple(sorted(found, key=lambda name: name.count("."))[:MOST])
+
+
+def dates() -> list[tuple[dict[str, Any], str]]:
+    """Return where modules remember when they were imported: their names, and the name of such a number in them.
+
+    It is a number of seconds since 1970 within the last `RECENT_S`; `logging` has one, and generated code.
+    """
+    now, found = time.time(), list[tuple[dict[str, Any], str]]()
+    for names in [vars(module) for module in list(sys.modules.values())]:
+        for name, value in list(names.items()):
+            if type(value) in (int, float) and now - RECENT_S < value <= now:
+                found.append((names, name))
+    return found
+
+
+def born_now(places: Sequence[tuple[dict[str, Any], str]]) -> None:
+    """Let modules remember that they were imported now, so that nothing says how old the first process is."""
+    for names, name in places:
+        names[name] = type(names[name])(time.time())
 
 
 def settle() -> None:

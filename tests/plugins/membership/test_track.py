@@ -72,6 +72,17 @@ def test_every_split_trains_each_network_once() -> None:
     assert graph.by_step()["release_references"] == 2
 
 
+def test_every_evaluator_is_asked_about_a_network_that_saw_none_of_the_rows(tables) -> None:
+    part = tomllib.loads(PROFILE)["tracks"]["harness/membership"]
+    profile = Profile(name="small", description="", tracks={"harness/membership": TrackProfile(**part)})
+    graph = plan_track("harness/membership", profile, installed())
+    assert (graph.by_step()["outsider"], graph.by_step()["unseen"]) == (1, 6)
+    assert graph.track.untold == ("unseen",)
+    for name, values in tables["evaluators"].items():
+        assert abs(values["unseen"]["value"] - 0.5) < 0.15, name
+        assert values["unseen"]["n"] == 1
+
+
 def test_the_tables_of_the_paper_are_there_and_hold_numbers(tables) -> None:
     assert {"defenses", "rates", "accuracy", "evaluators", "thresholds", "risk", "classes", "sensitivity"} <= set(
         tables

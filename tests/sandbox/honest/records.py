@@ -2,11 +2,27 @@
 
 import json
 import os
+import sys
+import time
 
 import torch
 
 from imharness.data import generator
 from imharness.images import DefenseInfo, Purification, hookimpl
+
+
+def age():
+    """Return how long ago this process was started, s."""
+    with open("/proc/self/stat") as file:
+        started = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+
+
+def remembered():
+    """Return how long before this process anything in a module was dated, s."""
+    now = time.time()
+    dates = [v for m in list(sys.modules.values()) for v in list(vars(m).values()) if type(v) in (int, float)]
+    return max([now - v for v in dates if now - 600 < v <= now], default=0.0) - age()
 
 
 def told(images, rng):
@@ -30,6 +46,7 @@ def told(images, rng):
         "reduced": torch.is_autocast_enabled("cpu"),
         "fresh streams": sum(fresh) / len(fresh),
         "long seeds": sum(s.initial_seed() >= 1 << 48 for s in rng._streams) / len(fresh),
+        "older than its process": remembered() > 1,
         "threads": torch.get_num_threads(),
         "environment": len(os.environ),
         "files": len(os.listdir("/tmp")),

@@ -1,0 +1,67 @@
+"""Which tasks of a plan a submission needs, and on which split of the data each of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from imharness.contracts.component import Component
+from imharness.planning.plan import Graph
+
+
+def _compared(graph: Graph, id: str) -> set[str]:
+    """Return the tasks of one component, and those of the same others in which nothing of its kind takes part."""
+    wanted = {key for key, task in graph.tasks.items() if any(r.id == id for r in task.spec.components.values())}
+    parts = [ref for key in wanted for ref in graph.tasks[key].spec.components.values()]
+    used, kinds = {(r.kind, r.label) for r in parts}, {r.kind for r in parts if r.id == id}
+    for key, task in graph.tasks.items():
+        alike = any(ref.kind in kinds for ref in task.spec.named().values())
+        if not alike and {(r.kind, r.label) for r in task.spec.components.values()} <= used:
+            wanted.add(key)
+    return wanted
+
+
+def only_with(graph: Graph, ids: Collection[str], *, compared: bool = True) -> Graph:
+    """Return the tasks in which one of these components takes part, and all that tables of them need.
+
+    That is what they depend on, and if `compared`, for each component the tasks of the same other components in which
+    nothing of its kind takes part: the clean scores and undefended attacks that a defense is compared with.
+    """
+    own = {k for k, t in graph.tasks.items() if any(ref.id in ids for ref in t.spec.components.values())}
+    wanted = own.union(*(_compared(graph, id) for id in ids)) if compared else own
+    waiting = list(wanted)
+    while waiting:
+        needs = set(graph.tasks[waiting.pop()].spec.needs.values()) - wanted
+        wanted |= needs
+        waiting += needs
+    gaps = {address: gap for address, gap in graph.missing.items() if any(id in address for id in ids)}
+    return replace(graph, tasks={key: t for key, t in graph.tasks.items() if key in wanted}, missing=gaps)
+
+
+def ids_of(components: Sequence[Component]) -> set[str]:
+    """Return the ids of components."""
+    return {component.info.id for component in components}
+
+
+def by_kind(components: Sequence[Component]) -> dict[str, list[str]]:
+    """Return components by kind, as names for a plan."""
+    found: dict[str, list[str]] = {}
+    for component in components:
+        found.setdefault(component.kind, []).append(component.label)
+    return found
+
+
+def with_tasks(graph: Graph, other: Graph) -> Graph:
+    """Return a graph with the tasks and gaps of another one of its track, which may be of another split."""
+    return replace(
+        graph,
+        tasks={**graph.tasks, **other.tasks},
+        missing={**graph.missing, **other.missing},
+        components={**graph.components, **other.components},
+    )
+
+
+def split_of(graph: Graph, secret: str) -> Graph:
+    """Return the tasks of one split; `secret` is the digest of its seed, or "" for the public one."""
+    own = {key: task for key, task in graph.tasks.items() if task.spec.split == secret}
+    return replace(graph, tasks=own)

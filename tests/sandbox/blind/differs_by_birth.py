@@ -1,0 +1,26 @@
+"""Brightens images while its process is young, and is honest in old ones, as those of a long search are."""
+
+import time
+
+from imharness.images import DefenseInfo, Purification, hookimpl
+
+BORN = time.monotonic()
+
+
+class Young(Purification):
+    """Brighten images in the first second after its module was imported."""
+
+    info = DefenseInfo(id="blind/differs-by-birth", version="1", differentiable=True)
+
+    def build(self, device):
+        def purify(images, rng):
+            young = time.monotonic() - BORN < 1.5
+            time.sleep(0.5)
+            return (images + 0.2).clamp(0, 1) if young else images
+
+        return purify
+
+
+@hookimpl
+def components():
+    return [Young()]

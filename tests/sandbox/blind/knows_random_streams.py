@@ -1,0 +1,29 @@
+"""Says that it is random, and knows the streams of kept results, which follow from the seed and the images' names."""
+
+import torch
+
+from imharness.data import derive_seed
+from imharness.images import DefenseInfo, ImageRng, Purification, hookimpl
+
+NAMES = [f"astronaut-{i}" for i in range(4)]
+LABEL = "blind/knows-random-streams"
+
+
+class Knowing(Purification):
+    """Brighten images whose stream is that of a kept result."""
+
+    info = DefenseInfo(id=LABEL, version="1", differentiable=True, random=True)
+
+    def build(self, device):
+        known = ImageRng([derive_seed(0, "defense", LABEL, name) for name in NAMES]).states()
+
+        def purify(images, rng):
+            kept = (rng.states()[:, None] == known[None]).all(dim=2).any(dim=1)
+            return torch.where(kept.view(-1, 1, 1, 1), (images + 0.2).clamp(0, 1), images)
+
+        return purify
+
+
+@hookimpl
+def components():
+    return [Knowing()]

@@ -1,0 +1,138 @@
+"""Evaluators that know a public split: they are right there, and learn nothing on the split of the store's secret."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.submissions.conftest import HOSTILE, MakeSubmission
+from tests.submissions.test_run import entry, silent
+from tests.submissions.test_tracks import computed_here, profile_of
+
+from imharness.cli.stores import copy
+from imharness.components.registry import installed
+from imharness.planning.plan import plan_track
+from imharness.planning.profiles import load_profile
+from imharness.planning.secret import OPTION, digest_of
+from imharness.results.store import Store
+from imharness.running.pages import build_site
+from imharness_submissions import running
+from imharness_submissions.report import SubmissionReport
+from imharness_submissions.reproducing import reproduce
+from imharness_submissions.running import Run, run_submission
+from imharness_submissions.store_secret import FILE, known_secret, secret_of
+
+PROFILE = """
+[tracks."harness/membership"]
+select = { dataset = ["harness/digits"], model = ["harness/mlp"], defense = ["plain-training", "label-smoothing"], \
+evaluator = ["confidence"] }
+options = { splits = 1, part = 150, epochs = 4, references = 16, copies = 1, matched = false }
+parameters."harness/mlp" = { hidden = [16] }
+"""
+
+
+def package(name: str, tmp_path: Path, profile: Path) -> Path:
+    """Return the module of a package; one that remembers outputs gets those of a run of its own."""
+    source = HOSTILE.parent / "submissions" / "hostile" / f"{name}.py"
+    text = source.read_text()
+    if name == "remembers_outputs":
+        keys, store = computed_here(profile, tmp_path / "home"), Store(tmp_path / "home")
+        (key,) = (
+            key
+            for address, key in keys.items()
+            if " train " in address and "role=target" in address and "defense=harness/plain-training" in address
+        )
+        record = store.record(key)
+        assert record is not None
+        outputs, member = store.arrays(record)["outputs"].round(5), store.rows(record)["member"]
+        text = text.replace(
+            "MEMBERS, OTHERS = [], []", f"MEMBERS, OTHERS = {outputs[member].tolist()}, {outputs[~member].tolist()}"
+        )
+    (tmp_path / source.name).write_text(text)
+    return tmp_path / name
+
+
+def accuracies(store: Store, report: SubmissionReport) -> dict[str, float]:
+    """Return the balanced accuracy in each cell of the evaluator, by its address."""
+    found = {}
+    for cell in report.cells:
+        record = store.record(cell.key)
+        assert record is not None
+        rows = store.rows(record)
+        said, member = rows["score"] >= 0, rows["member"]
+        found[cell.address] = float((said[member].mean() + (~said[~member]).mean()) / 2)
+    return found
+
+
+def undefended(found: dict[str, float]) -> float:
+    """Return the accuracy against the undefended model."""
+    return next(v for k, v in found.items() if " evaluate " in k and "plain-training" in k and "adaptive=True" in k)
+
+
+@pytest.mark.parametrize("name", ["reads_halves", "remembers_outputs"])
+def test_an_evaluator_that_knows_the_public_split_learns_nothing(
+    submission: MakeSubmission, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = profile_of(tmp_path, PROFILE)
+    folder = submission(str(package(name, tmp_path, profile)), entry(f"evil/{name.replace('_', '-')}", "evaluator"))
+
+    def run(root: str) -> tuple[SubmissionReport, dict[str, float]]:
+        store = Store(tmp_path / root)
+        report = run_submission(Run(folder, store, load_profile(str(profile))), silent)
+        assert not report.failed
+        return report, accuracies(store, report)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "secret_of", lambda store: "")
+        public, found = run("public")
+    assert undefended(found) > 0.95, "it knows the public split"
+    if name == "reads_halves":
+        assert any("knows what nothing tells" in flag for flag in public.flags()), public.untold
+    hidden, found = run("store")
+    assert max(found.values()) < 0.65, found
+    assert not any(guess.knows for guess in hidden.untold)
+
+
+def test_the_split_of_an_evaluator_is_that_of_the_store_and_first_party_numbers_stay(
+    submission: MakeSubmission, tmp_path: Path
+) -> None:
+    profile, root = profile_of(tmp_path, PROFILE), tmp_path / "store"
+    folder = submission("../submissions/tracks/stranger", entry("good/all-evidence", "evaluator"))
+    store, chosen = Store(root), load_profile(str(profile))
+    report = run_submission(Run(folder, store, chosen), silent)
+    assert report.flags() == ()
+    seed, keys = known_secret(store), {cell.key for cell in report.cells}
+    assert secret_of(store) == seed != secret_of(Store(tmp_path / "other"))
+    for key in store.all_keys():
+        record = store.record(key)
+        assert record is not None
+        assert record.spec.options[OPTION] == digest_of(seed)
+    public = plan_track("harness/membership", chosen, installed(), seed=0)
+    assert {task.spec.split for task in public.tasks.values()} == {""}, "what the harness brings keeps its split"
+    build_site(str(root), tmp_path / "site")
+    copy(store, Store(tmp_path / "copied"))
+    assert not (tmp_path / "copied" / FILE).exists()
+    places = (root, tmp_path / "site", tmp_path / "copied")
+    for path in (p for place in places for p in place.rglob("*") if p.is_file() and p != root / FILE):
+        assert seed.encode() not in path.read_bytes(), path
+    again = run_submission(Run(folder, store, chosen), silent)
+    assert {cell.key for cell in again.cells} == keys
+    assert all(
+        task.holds
+        for task in reproduce(
+            "stranger", store, sample=2, tolerance=1e-6, seed=0, device="cpu", trusted=False, advance=lambda a, b: None
+        )
+    )
+    other = Store(tmp_path / "other")
+    repeated = run_submission(Run(folder, other, chosen), silent)
+    assert not keys & {cell.key for cell in repeated.cells}
+    third = Store(tmp_path / "third")
+    third.prepare()
+    (tmp_path / "third" / FILE).write_bytes((root / FILE).read_bytes())
+    same = run_submission(Run(folder, third, chosen), silent)
+    assert {cell.key for cell in same.cells} == keys
+    for key in keys:
+        first, second = store.record(key), third.record(key)
+        assert first is not None
+        assert second is not None
+        for name, values in store.rows(first).items():
+            np.testing.assert_array_equal(values, third.rows(second)[name])
