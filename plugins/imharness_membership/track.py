@@ -35,6 +35,7 @@ from imharness_membership.steps import (
     train,
 )
 from imharness_membership.tables import report
+from imharness_membership.tables.cells import LOW
 from imharness_membership.work import work
 
 Defense = MembershipTraining | MembershipRelease
@@ -113,6 +114,12 @@ class MembershipTrack(Track):
         default=8, ge=1, le=1000, description="Noisy copies per row and size of noise, for the label-only attack."
     )
     matched: bool = Field(default=True, description="Compare training defenses with early stopping at their accuracy.")
+    fpr: float = Field(
+        default=LOW,
+        gt=0,
+        lt=1,
+        description="False-positive rate at which defenses are ranked by the share of members that is found.",
+    )
     sensitivity_rows: int = Field(
         default=0,
         ge=0,
@@ -159,7 +166,7 @@ class MembershipTrack(Track):
 
     def report(self, query: Query) -> TrackReport:
         """Return the ranking and the tables of the paper that the finished cells allow."""
-        return report(query, self.utility_loss)
+        return report(query, self.utility_loss, self.fpr)
 
     def audit(self, asked: AuditRequest) -> AuditAnswer:
         """Return the audit of one model by every evaluator."""

@@ -5,8 +5,8 @@ import scipy
 
 from imharness.tables import Blocks, Column, ColumnSpec, Row, Table, Value, missing, ranked
 from imharness_membership.tables.cells import (
-    FIGURES,
     SPLITS,
+    Figures,
     differ,
     evaluators_of,
     mean_of,
@@ -19,23 +19,26 @@ SINGLE = "[per_class=False]"
 """The end of the label of an evaluator with one threshold for all classes."""
 
 
-def evaluators(figures: Blocks) -> Table:
+def evaluators(figures: Blocks, kinds: Figures) -> Table:
     """Return the table of evaluators, the strongest first."""
     columns = [
         Column(
             key,
-            label,
-            f"{meaning}; the adversary knows the defense; mean over defenses and splits.",
+            own.label,
+            f"{own.meaning}; the adversary knows the defense; mean over defenses and splits.",
             "higher",
-            decimals,
+            own.decimals,
             unit="split",
         ).spec
-        for key, (label, meaning, decimals) in FIGURES.items()
+        for key, own in kinds.items()
     ]
     rows = [
         Row(
             label=name,
-            values={key: over_splits(mean_of(_adaptive(figures, key, name)), why_not(figures, key)) for key in FIGURES},
+            values={
+                key: over_splits(mean_of(_adaptive(figures, key, name)), why_not(figures, own))
+                for key, own in kinds.items()
+            },
         )
         for name in evaluators_of(figures)
     ]
