@@ -26,6 +26,7 @@ from imharness.membership import (
 from imharness.questions import AuditAnswer, AuditRequest, ModelAudit
 from imharness.tracks import Planned, Planner, Query, Selection, TaskSpec, Track, TrackReport, Work, check_names
 from imharness_membership.steps import (
+    canary,
     evaluate,
     references,
     release,
@@ -90,10 +91,10 @@ class _Guard:
 class MembershipTrack(Track):
     """Membership inference: how much a model reveals about its training set."""
 
-    info = Info(id="harness/membership", version="3", paper="song2021")
+    info = Info(id="harness/membership", version="4", paper="song2021")
     title = "Membership inference"
     measures = "How well an adversary can tell which rows a model was trained on, with and without a defense."
-    steps = (train, stop, release, references, release_references, sensitivity, evaluate)
+    steps = (train, stop, release, references, release_references, sensitivity, canary, evaluate)
     own_objects = {"defense": MembershipRelease, "evaluator": MembershipEvaluator}
 
     splits: int = Field(
@@ -120,6 +121,11 @@ class MembershipTrack(Track):
         lt=1,
         description="False-positive rate at which defenses are ranked by the share of members that is found.",
     )
+    canaries: int = Field(
+        default=0,
+        ge=0,
+        description="Mislabelled rows, an eighth of which each split's canary models are trained on; 0: none.",
+    )
     sensitivity_rows: int = Field(
         default=0,
         ge=0,
@@ -145,6 +151,8 @@ class MembershipTrack(Track):
                     plan = _Plan(self, planner.within(dataset=dataset, model=model), evaluators, split, own)
                     for guard in guards:
                         plan.attacked(guard)
+                        if self.canaries and guard.matched is None:
+                            plan.canary(guard)
                     if self.sensitivity_rows and split == 0:
                         plan.sensitivity()
 
@@ -249,6 +257,12 @@ class _Plan:
                     options={"adaptive": adaptive, "split": self.training["split"]},
                     needs=needs,
                 )
+
+    def canary(self, guard: _Guard) -> None:
+        """Plan the answers on canaries of a defended model that some of them are trained on."""
+        released = isinstance(guard.defense, MembershipRelease)
+        roles = {"defense": guard.defense, **({"trained": self.baseline.defense} if released else {})}
+        self.planner.task(canary, roles, options={"canaries": self.track.canaries, **self.training})
 
     def sensitivity(self) -> None:
         """Plan the training of the undefended model without some of its members."""

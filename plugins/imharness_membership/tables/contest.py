@@ -16,6 +16,7 @@ import numpy as np
 from imharness.contests import Chosen, Contest, Yardstick, common, contest, controls_of, share_of
 from imharness.tables import Blocks, Column, Table, Wins
 from imharness.tracks import Query, TrackReport
+from imharness_membership.tables.canaries import ranked_by_canaries
 from imharness_membership.tables.cells import EXPECTED, Figures, non_members, over_splits
 
 PLAIN = "harness/plain-training"
@@ -54,15 +55,18 @@ def ranked_defenses(
     worst = {key: strongest(figures, key, WORST) for key in keys}
     columns = {key: _protection(kinds, key) for key in keys}
     first, by = keys[0], columns[keys[0]]
+    shared = {
+        "utility": utility,
+        "undefended": PLAIN,
+        "share": share,
+        "gates": (share_of(utility.label, PLAIN, share, lambda label: _beside(tested, label)),),
+    }
     rules = Contest(
+        **shared,
         scores=worst[first].scores,
         protection=by,
-        utility=utility,
-        undefended=PLAIN,
         claim=CLAIMS[first == ACCURACY].replace("{rate}", f"{100 * kinds[first].fpr:g}%"),
         attack="evaluator",
-        share=share,
-        gates=(share_of(utility.label, PLAIN, share, lambda label: _beside(tested, label)),),
         controls=_controls_among(query, figures.entries),
         yardsticks=tuple(Yardstick(worst[key].scores, columns[key]) for key in keys[1:]),
         over=("evaluator", "attacker"),
@@ -81,9 +85,10 @@ def ranked_defenses(
         "third of their rows, so they are not quite independent.",
         note=note,
     )
-    return replace(
+    ranked = replace(
         found, tables=[_beside_it(found.tables[0], columns[key], worst[key].scores) for key in keys[1:]] or found.tables
     )
+    return ranked + ranked_by_canaries(query, kinds, shared)
 
 
 def _order(figures: Blocks, kinds: Figures) -> tuple[list[str], str]:

@@ -30,13 +30,13 @@ CALIBRATION = Column(
 PRIVACY = (
     Column(
         "epsilon",
-        "epsilon",
+        "promised epsilon",
         "Epsilon of the members' (epsilon, delta)-differential privacy, by Opacus' accountant. "
         "dp-sgd needs pip install 'image-privacy-harness[dp]'.",
         "lower",
         2,
     ),
-    Column("delta", "delta", "Probability that the bound of epsilon does not hold.", "lower", 6),
+    Column("delta", "promised delta", "Probability that the bound of epsilon does not hold.", "lower", 6),
 )
 WINS = {
     kind: Wins(

@@ -401,6 +401,15 @@ def test_the_privacy_that_a_training_promises_stands_beside_it(world: World) -> 
     assert [(row["epsilon"], row["delta"]) for row in (found[GUARD], found[PLAIN])] == [(2.5, 1e-5), (None, None)]
 
 
+def test_the_empirical_epsilon_says_that_it_is_no_bound_wherever_its_name_stands(world: World) -> None:
+    world.guess(PLAIN, "x/one", RIGHT)
+    world.trained(PLAIN, 0.5)
+    columns = {column.key: column.label for table in world.report().tables for column in table.columns}
+    assert {key: label for key, label in columns.items() if "epsilon" in label} == {
+        "empirical": "empirical epsilon, no bound", "epsilon": "promised epsilon",
+    }  # fmt: skip
+
+
 def test_a_curve_is_dense_where_few_are_accused() -> None:
     rng = np.random.default_rng(0)
     member = np.arange(40_000) < 20_000
