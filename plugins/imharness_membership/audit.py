@@ -14,7 +14,7 @@ from imharness.data import fresh_numerics, generator
 from imharness.errors import UsageError
 from imharness.membership import Component, MembershipEvaluator, MembershipQuery
 from imharness.questions import Estimate, Finding, ModelAudit, Risk
-from imharness.stats import NotTestable, chosen_half, correlate
+from imharness.stats import NotTestable, accusable, chosen_half, correlate
 from imharness_membership.audit_inputs import Outputs
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.risk import THRESHOLDS, calibration, calibration_rmse, precision_and_recall, risk_scores
@@ -136,13 +136,14 @@ def auc_interval(scores: Array, member: Array) -> Estimate:
 
 
 def _tpr_at(scores: Array, member: Array, fpr: float) -> Estimate | None:
-    """Return the true-positive rate at the lowest threshold whose false-positive rate is at most `fpr`.
+    """Return the true-positive rate at the lowest threshold that accuses a further non-member with at most `fpr`.
 
-    The interval is Clopper & Pearson's, for this threshold. None with fewer than 1 / `fpr` non-members.
+    See `imharness.stats.accusable`. The interval is Clopper & Pearson's, for this threshold. None where there are too
+    few non-members for one.
     """
     outside = np.sort(scores[~member])
-    allowed = int(np.floor(fpr * len(outside) + 1e-9))
-    if not allowed:
+    allowed = accusable(len(outside), fpr)
+    if allowed < 0:
         return None
     inside = scores[member]
     hits = len(inside) if allowed >= len(outside) else int((inside > outside[len(outside) - allowed - 1]).sum())

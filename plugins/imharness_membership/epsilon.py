@@ -25,8 +25,10 @@ class Rule:
     members: bool
 
 
-def epsilon_bound(right: Array, of: Array, wrong: Array, others: Array, delta: float = DELTA) -> Array:
-    """Return the lower bound of epsilon, at least 0; the intervals of both rates hold together with 95% confidence.
+def epsilon_if_independent(right: Array, of: Array, wrong: Array, others: Array, delta: float = DELTA) -> Array:
+    """Return what would be a lower bound of epsilon if rows were independent, at least 0.
+
+    The intervals of both rates would hold together with 95% confidence.
 
     Args:
         right, of: number of rows accused rightly, and the number of rows they are taken from.
@@ -39,22 +41,22 @@ def epsilon_bound(right: Array, of: Array, wrong: Array, others: Array, delta: f
 
 
 def chosen_rule(score: Array, member: Array, delta: float = DELTA) -> tuple[float, Rule]:
-    """Return the rule with the largest bound on these rows, and that bound, which the choice makes too large."""
+    """Return the largest epsilon of a rule on these rows, which the choice makes too large, and that rule."""
     tried = np.unique(np.quantile(score, np.linspace(0, 1, THRESHOLDS + 2)[1:-1], method="nearest"))
     rules = [Rule(float(threshold), side) for side in (True, False) for threshold in tried]
-    bounds = np.concatenate([_bounds(score, member, tried, side, delta) for side in (True, False)])
-    return float(bounds.max()), rules[int(bounds.argmax())]
+    found = np.concatenate([_epsilons(score, member, tried, side, delta) for side in (True, False)])
+    return float(found.max()), rules[int(found.argmax())]
 
 
 def held_out(rule: Rule, score: Array, member: Array, delta: float = DELTA) -> float:
-    """Return the bound that a rule gives on rows on which it was not chosen."""
-    return float(_bounds(score, member, np.array([rule.threshold]), rule.members, delta)[0])
+    """Return the epsilon that a rule gives on rows on which it was not chosen."""
+    return float(_epsilons(score, member, np.array([rule.threshold]), rule.members, delta)[0])
 
 
-def _bounds(score: Array, member: Array, thresholds: Array, members: bool, delta: float) -> Array:
-    """Return the bounds ``(t,)`` of accusing rows ``(n,)`` by thresholds ``(t,)``."""
+def _epsilons(score: Array, member: Array, thresholds: Array, members: bool, delta: float) -> Array:
+    """Return the epsilons ``(t,)`` of accusing rows ``(n,)`` by thresholds ``(t,)``."""
     inside, outside = np.sort(score[member]), np.sort(score[~member])
     below, above = np.searchsorted(inside, thresholds), np.searchsorted(outside, thresholds)
     if members:
-        return epsilon_bound(len(inside) - below, len(inside), len(outside) - above, len(outside), delta)
-    return epsilon_bound(above, len(outside), below, len(inside), delta)
+        return epsilon_if_independent(len(inside) - below, len(inside), len(outside) - above, len(outside), delta)
+    return epsilon_if_independent(above, len(outside), below, len(inside), delta)

@@ -8,9 +8,17 @@ import torch
 from torch.nn.functional import one_hot
 
 from imharness.errors import HarnessError
-from imharness.membership import DefenderOutputs, LastLayerGradients, MembershipQuery, References, Robustness
+from imharness.membership import (
+    DefenderOutputs,
+    LastLayerGradients,
+    MembershipQuery,
+    MembershipRelease,
+    References,
+    Robustness,
+)
 from imharness.tracks import StepContext, StepResult, step
 from imharness_membership.calibration import calibration_error
+from imharness_membership.canaries import planted
 from imharness_membership.defenses.plain_training import PlainTraining
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.likelihood import log_odds
@@ -150,6 +158,29 @@ def outsider(context: StepContext) -> StepResult:
     other, reference = split.parts["target_reference"], split.parts["shadow_reference"]
     network = split.trained(context.component("defense"), other, reference, "outsider")
     return replace(_answers(split, network, {}, {}), facts={})
+
+
+@step(version="1")
+def canary(context: StepContext) -> StepResult:
+    """Train a model on its members and on the canaries that its split drew; keep its answers on all canaries.
+
+    The answer is the log odds of the canary's wrong label. A release works on an undefended model.
+    """
+    split, defense = Split(context), context.component("defense")
+    canaries = planted(split, int(context.options["canaries"]))
+    member, reference = split.parts["target_member"], split.parts["target_reference"]
+    known = torch.cat([member, canaries.rows[canaries.inside]])
+    released = isinstance(defense, MembershipRelease)
+    network = split.trained(context.component("trained") if released else defense, known, reference, "canary")
+    shown = (
+        _released(split, network, known, reference, "canary")(canaries.rows)
+        if released
+        else split.outputs(network, canaries.rows)
+    )
+    if not torch.isfinite(shown).all():
+        raise HarnessError(f"{defense.label}: outputs are not finite")
+    odds = log_odds(shown, split.table.labels[canaries.rows]).cpu().numpy()
+    return StepResult(rows={"row": canaries.rows.numpy(), "member": canaries.inside.numpy(), "score": odds})
 
 
 @step(version="3")

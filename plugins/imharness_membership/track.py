@@ -26,6 +26,7 @@ from imharness.membership import (
 from imharness.questions import AuditAnswer, AuditRequest, ModelAudit
 from imharness.tracks import Planned, Planner, Query, Selection, Step, TaskSpec, Track, TrackReport, Work, check_names
 from imharness_membership.steps import (
+    canary,
     evaluate,
     outsider,
     references,
@@ -37,7 +38,7 @@ from imharness_membership.steps import (
     unseen,
 )
 from imharness_membership.tables import report
-from imharness_membership.tables.cells import UNDEFENDED
+from imharness_membership.tables.cells import LOW, UNDEFENDED
 from imharness_membership.work import work
 
 Defense = MembershipTraining | MembershipRelease
@@ -92,10 +93,10 @@ class _Guard:
 class MembershipTrack(Track):
     """Membership inference: how much a model reveals about its training set."""
 
-    info = Info(id="harness/membership", version="3", paper="song2021")
+    info = Info(id="harness/membership", version="4", paper="song2021")
     title = "Membership inference"
     measures = "How well an adversary can tell which rows a model was trained on, with and without a defense."
-    steps = (train, stop, release, references, release_references, sensitivity, outsider, evaluate, unseen)
+    steps = (train, stop, release, references, release_references, sensitivity, outsider, canary, evaluate, unseen)
     untold = (unseen.name,)
     own_objects = {"defense": MembershipRelease, "evaluator": MembershipEvaluator}
 
@@ -117,6 +118,17 @@ class MembershipTrack(Track):
         default=8, ge=1, le=1000, description="Noisy copies per row and size of noise, for the label-only attack."
     )
     matched: bool = Field(default=True, description="Compare training defenses with early stopping at their accuracy.")
+    fpr: float = Field(
+        default=LOW,
+        gt=0,
+        lt=1,
+        description="False-positive rate at which defenses are ranked by the share of members that is found.",
+    )
+    canaries: int = Field(
+        default=0,
+        ge=0,
+        description="Mislabelled rows, an eighth of which each split's canary models are trained on; 0: none.",
+    )
     sensitivity_rows: int = Field(
         default=0,
         ge=0,
@@ -142,6 +154,8 @@ class MembershipTrack(Track):
                     plan = _Plan(self, planner.within(dataset=dataset, model=model), evaluators, split, own)
                     for guard in guards:
                         plan.attacked(guard)
+                        if self.canaries and guard.matched is None:
+                            plan.canary(guard)
                     if split == 0:
                         plan.unseen()
                         if self.sensitivity_rows:
@@ -165,7 +179,7 @@ class MembershipTrack(Track):
 
     def report(self, query: Query) -> TrackReport:
         """Return the ranking and the tables of the paper that the finished cells allow."""
-        return report(query, self.utility_loss)
+        return report(query, self.utility_loss, self.fpr)
 
     def audit(self, asked: AuditRequest) -> AuditAnswer:
         """Return the audit of one model by every evaluator."""
@@ -261,6 +275,12 @@ class _Plan:
                 options={**options, "split": self.training["split"]},
                 needs=needs,
             )
+
+    def canary(self, guard: _Guard) -> None:
+        """Plan the answers on canaries of a defended model that some of them are trained on."""
+        released = isinstance(guard.defense, MembershipRelease)
+        roles = {"defense": guard.defense, **({"trained": self.baseline.defense} if released else {})}
+        self.planner.task(canary, roles, options={"canaries": self.track.canaries, **self.training})
 
     def sensitivity(self) -> None:
         """Plan the training of the undefended model without some of its members."""

@@ -28,11 +28,15 @@ def work(spec: TaskSpec, units: int, part: int) -> Work | None:
     if spec.options.get("role") == "shadow":
         part = int(spec.options.get("shadow_part", 0)) or part
     rows = 2 * part if spec.step in ("evaluate", "unseen", "train", "outsider", "stop", "release") else 0
-    if spec.step == "sensitivity":
-        rows = int(spec.options["rows"])
-    models = {"train": 1, "outsider": 1, "references": int(spec.options.get("models", 0)), "sensitivity": rows}.get(
-        spec.step, 0
-    )
+    if spec.step in ("sensitivity", "canary"):
+        rows = int(spec.options["rows" if spec.step == "sensitivity" else "canaries"])
+    models = {
+        "train": 1,
+        "outsider": 1,
+        "canary": 1,
+        "references": int(spec.options.get("models", 0)),
+        "sensitivity": rows,
+    }.get(spec.step, 0)
     epochs = int(spec.options.get("epochs", 0))
     return Work(rows, float(models * epochs * part * PASSES * _pass(spec)))
 

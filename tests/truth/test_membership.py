@@ -165,17 +165,27 @@ class Simulated:
     """Results of `entries` defenses, the first is none, that 14 evaluators without any knowledge met in some splits.
 
     `spread`: the standard deviation by which a split's models give their members away, with a mean of 0 over splits.
+    `gap`: how much they give away in the mean, by entry.
     """
 
     steps = frozenset({"evaluate", "train"})
 
-    def __init__(self, entries: int, seed: int, splits: int = SPLITS, spread: float = 0.0) -> None:
-        shape = (entries, EVALUATORS, splits, ROWS)
+    def __init__(
+        self,
+        entries: int,
+        seed: int,
+        splits: int = SPLITS,
+        spread: float = 0.0,
+        evaluators: int = EVALUATORS,
+        gap: Sequence[float] = (),
+    ) -> None:
+        shape = (entries, evaluators, splits, ROWS)
         names = np.array([PLAIN, *(f"x/{i:02}" for i in range(1, entries))], dtype=object)
         defense, evaluator, split, row = (place.ravel() for place in np.indices(shape))
         rng = np.random.default_rng(seed)
         score = rng.normal(size=len(row))
-        score += spread * rng.normal(size=(entries, splits))[defense, split] * np.where(row < ROWS // 2, 1, -1)
+        away = spread * rng.normal(size=(entries, splits)) + np.array(gap or [0.0] * entries)[:, None] / 2
+        score += away[defense, split] * np.where(row < ROWS // 2, 1, -1)
         self._db = duckdb.connect()
         self._db.register(
             "evaluate",

@@ -6,7 +6,7 @@ import torch
 from scipy.stats import binomtest
 
 from imharness_membership.calibration import calibration_error
-from imharness_membership.epsilon import chosen_rule, epsilon_bound, held_out
+from imharness_membership.epsilon import chosen_rule, epsilon_if_independent, held_out
 
 STUDIES, ROWS = 300, 1000
 
@@ -42,7 +42,7 @@ def test_bounds_are_those_of_clopper_and_pearson() -> None:
         low = binomtest(right, 100).proportion_ci(0.95, "exact").low
         high = binomtest(wrong, 100).proportion_ci(0.95, "exact").high
         expected = max(0.0, np.log(max(low - 1e-5, 1e-300) / high))
-        found = epsilon_bound(np.array([right]), np.array(100), np.array([wrong]), np.array(100))
+        found = epsilon_if_independent(np.array([right]), np.array(100), np.array([wrong]), np.array(100))
         assert found[0] == pytest.approx(expected)
 
 

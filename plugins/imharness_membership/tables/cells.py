@@ -2,24 +2,79 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
 
 from imharness.errors import UsageError
-from imharness.stats import chosen_half, t_interval
+from imharness.stats import accusable, chosen_half, fewest_non_members, t_interval
 from imharness.tables import Blocks, Value, missing, value_of
 from imharness.tracks import Query
 
 UNDEFENDED = "harness/plain-training"
-FIGURES = {
-    "accuracy": ("attack accuracy", "Balanced accuracy of the guess, 0.5 is chance", 3),
-    "auc": ("AUC", "Area under the ROC curve, 0.5 is chance", 3),
-    "tpr1": ("TPR at 1% FPR", "Share of members found while at most 1% of non-members are accused", 3),
-    "tpr01": ("TPR at 0.1% FPR", "Share of members found while at most 0.1% of non-members are accused", 3),
-}
-RATES = {"tpr1": 0.01, "tpr01": 0.001}
-"""The false-positive rates of figures; a figure is not defined with fewer non-members than one over its rate."""
+LOW, LOWEST = 0.01, 0.001
+"""The false-positive rate by which defenses are ranked unless a run says otherwise, and the strict one beside it."""
+EXPECTED = 10
+"""The fewest non-members of all splits that are accused in expectation where a rate is given: of 1,000 for 1 %."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What is said of an evaluator: the words for it, and the false-positive rate if it is a rate at one."""
+
+    label: str
+    meaning: str
+    fpr: float = 0.0
+    decimals: int = 3
+
+    def ranks(self, non_members: np.ndarray) -> bool:
+        """Say whether splits have enough non-members ``(splits,)`` to rank defenses by it; see docs/ranking.md."""
+        return not self.fpr or bool(self.fpr * (non_members.max(initial=0) + 1) >= EXPECTED)
+
+    def why_not(self, non_members: np.ndarray) -> str:
+        """Return why it is not defined with so many non-members in each split ``(splits,)``; empty if it is."""
+        if not self.fpr or not len(non_members):
+            return ""
+        for word, most, least in (
+            ("a split has", int(non_members.max()), fewest_non_members(self.fpr)),
+            ("all splits have", int(non_members.sum()), round(EXPECTED / self.fpr)),
+        ):
+            if most < least:
+                return f"not defined: {word} {most:,} non-members, and it takes {least:,}"
+        return ""
+
+
+Figures = Mapping[str, Figure]
+"""Key of a column -> figure."""
+
+
+def figures_at(fpr: float = LOW) -> Figures:
+    """Return the figures of evaluators, the one that ranks first; it is the rate at the given false-positive rate."""
+    rates = {rate_key(own): _rate(own) for own in dict.fromkeys((fpr, LOWEST))}
+    first = rate_key(fpr)
+    return {
+        first: rates.pop(first),
+        "accuracy": Figure("balanced accuracy", "Balanced accuracy of the guess, 0.5 is chance"),
+        "auc": Figure("AUC", "Area under the ROC curve, 0.5 is chance"),
+        **rates,
+    }
+
+
+def rate_key(fpr: float) -> str:
+    """Return the key of the true-positive rate at a false-positive rate: ``tpr1`` at 1 %, ``tpr01`` at 0.1 %."""
+    return f"tpr{100 * fpr:g}".replace(".", "")
+
+
+def _rate(fpr: float) -> Figure:
+    text = f"{100 * fpr:g}%"
+    return Figure(
+        f"TPR at {text} FPR",
+        f"Share of members found by a threshold that accuses a further non-member with at most {text}",
+        fpr,
+    )
+
+
 ROUNDING = 1e-12
 SPLITS = (
     "Intervals are Student's t over splits, because all cells of a split share its rows; where all splits give the "
@@ -86,12 +141,12 @@ def rows_of(scores: Blocks, defense: str, conditions: Iterable[int]) -> dict[str
     return {name: np.concatenate(parts) if parts else np.zeros(0) for name, parts in found.items()}
 
 
-def figures(score: np.ndarray, member: np.ndarray) -> dict[str, np.ndarray]:
+def figures(score: np.ndarray, member: np.ndarray, kinds: Figures) -> dict[str, np.ndarray]:
     """Return the figures of every row of scores ``(k, n)`` by membership ``(n,)``, each ``(k,)``.
 
-    They are those of `imharness.stats`: balanced accuracy, AUC, and true-positive rates at two false-positive rates.
-    A row that lacks a number has NaN, and so has a rate for which there are too few non-members. Raises `UsageError`
-    without members or without non-members.
+    They are those of `imharness.stats`: balanced accuracy, AUC, and true-positive rates. A row that lacks a number has
+    NaN, and so has a rate for which there are too few non-members. Raises `UsageError` without members or without
+    non-members.
     """
     n_in, n_out = int(member.sum()), int((~member).sum())
     if not n_in or not n_out:
@@ -99,22 +154,21 @@ def figures(score: np.ndarray, member: np.ndarray) -> dict[str, np.ndarray]:
     whole = ~np.isnan(score).any(axis=1)
     known = score[whole].astype(np.float64)
     inside, outside = known[:, member], np.sort(known[:, ~member], axis=1)
-    ranks = scipy.stats.rankdata(known, axis=1)[:, member].sum(axis=1)
 
-    def found(rate: float) -> np.ndarray:
-        allowed = int(np.floor(rate * n_out + 1e-9))
-        return (
-            np.mean(inside > outside[:, n_out - allowed - 1, None], axis=1) if allowed else np.full(len(known), np.nan)
-        )
+    def found(key: str, fpr: float) -> np.ndarray:
+        if key == "accuracy":
+            return (np.mean(inside >= 0, axis=1) + np.mean(outside < 0, axis=1)) / 2
+        if key == "auc":
+            ranks = scipy.stats.rankdata(known, axis=1)[:, member].sum(axis=1)
+            return (ranks - n_in * (n_in + 1) / 2) / (n_in * n_out)
+        allowed = accusable(n_out, fpr)
+        if not 0 <= allowed < n_out:
+            return np.full(len(known), np.nan if allowed < 0 else 1.0)
+        return np.mean(inside > outside[:, n_out - allowed - 1, None], axis=1)
 
-    numbers = {
-        "accuracy": (np.mean(inside >= 0, axis=1) + np.mean(outside < 0, axis=1)) / 2,
-        "auc": (ranks - n_in * (n_in + 1) / 2) / (n_in * n_out),
-        **{name: found(rate) for name, rate in RATES.items()},
-    }
-    made = {name: np.full(len(score), np.nan) for name in numbers}
-    for name, own in numbers.items():
-        made[name][whole] = own
+    made = {name: np.full(len(score), np.nan) for name in kinds}
+    for name, own in kinds.items():
+        made[name][whole] = found(name, own.fpr)
     return made
 
 
@@ -140,29 +194,33 @@ def _rows(scores: Blocks, kept: Sequence[np.ndarray]) -> Blocks:
     )
 
 
-def figures_of(scores: Blocks) -> Blocks:
+def figures_of(scores: Blocks, kinds: Figures) -> Blocks:
     """Return the figures as measures: a condition for every combination of facets, and all splits as units.
 
-    Each split has one fact, its number of non-members. A condition without members or without non-members has NaN.
+    Each split has one fact, its number of non-members. A condition without members or without non-members has NaN, and
+    so has a figure that is not defined with so many of them.
     """
     splits = sorted({own["split"] for own in scores.conditions})
     facets = [sorted({own[name] for own in scores.conditions} | ALWAYS.get(name, set())) for name in CELL]
     shape = (len(scores.entries), len(splits))
     keys = list(itertools.product(*facets))
-    cells = {key: {name: np.full(shape, np.nan) for name in FIGURES} for key in keys}
-    others = {key: np.zeros(len(splits)) for key in keys}
+    cells = {key: {name: np.full(shape, np.nan) for name in kinds} for key in keys}
+    others = {key: np.zeros(len(splits), np.int64) for key in keys}
     for c, own in enumerate(scores.conditions):
         key, place, member = tuple(own[name] for name in CELL), splits.index(own["split"]), scores.about["member"][c]
         others[key][place] = np.sum(~member)
         if member.all() or not member.any():
             continue
-        for name, numbers in figures(scores.values["score"][c], member).items():
+        for name, numbers in figures(scores.values["score"][c], member, kinds).items():
             cells[key][name][:, place] = numbers
+    for (key, own), (name, figure) in itertools.product(cells.items(), kinds.items()):
+        if figure.why_not(others[key]):
+            own[name][:] = np.nan
     return Blocks(
         scores.entries,
         tuple(dict(zip(CELL, key, strict=True)) for key in keys),
         tuple(np.array(splits, dtype=object) for _ in keys),
-        {name: tuple(cells[key][name] for key in keys) for name in FIGURES},
+        {name: tuple(cells[key][name] for key in keys) for name in kinds},
         {"non_members": tuple(others[key] for key in keys)},
     )
 
@@ -201,9 +259,11 @@ def over_splits(shares: np.ndarray, reason: str = "no cell") -> Value:
     return Value(value=found.value, n=found.n, low=low, high=high)
 
 
-def why_not(figures: Blocks, key: str) -> str:
+def non_members(figures: Blocks) -> np.ndarray:
+    """Return the number of non-members in each split ``(splits,)``, where there are the most of all splits."""
+    return max(figures.about["non_members"], key=np.sum, default=np.zeros(0))
+
+
+def why_not(figures: Blocks, figure: Figure) -> str:
     """Return why a figure is missing everywhere."""
-    most = max((int(own.max()) for own in figures.about["non_members"]), default=0)
-    if key in RATES and most * RATES[key] < 1:
-        return f"not defined: a split has {most:,} non-members and needs {1 / RATES[key]:,.0f}"
-    return "no cell"
+    return figure.why_not(non_members(figures)) or "no cell"

@@ -1,89 +1,145 @@
-"""Ranks defenses: how many memberships the strongest evaluator guesses right, against the test accuracy that is left.
+"""Ranks defenses: how many members the strongest evaluator finds at a low false-positive rate, against test accuracy.
 
-For every data set, model and defense, the strongest evaluator is chosen on one half of the rows and reported on the
-other. An adversary who knows the defense may also train its shadow models plainly, so it chooses among all evaluators
-with either kind of shadow model.
+For every data set, model, defense and split, the strongest evaluator is the one that is best on the other splits. An
+adversary who knows the defense may also train its shadow models plainly, so it chooses among all evaluators with
+either kind of shadow model. Balanced accuracy is the second yardstick: a low false-positive rate says whether anybody
+can be accused, balanced accuracy how much is given away of all rows.
 """
 
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imharness.contests import Chosen, Contest, common, contest, controls_of, share_of
-from imharness.tables import Blocks, Column, Wins
+from imharness.contests import Chosen, Contest, Yardstick, common, contest, controls_of, share_of
+from imharness.tables import Blocks, Column, Table, Wins
 from imharness.tracks import Query, TrackReport
-from imharness_membership.tables.cells import UNDEFENDED, figures_of, mean_of
+from imharness_membership.tables.canaries import ranked_by_canaries
+from imharness_membership.tables.cells import EXPECTED, UNDEFENDED, Figures, non_members, over_splits
 
 MATCHED = ", stopped nearest to the accuracy of "
 """The part of a label that marks early stopping at another defense's accuracy."""
-MEASURE = "guessed"
 KINDS = {"fixed": ("fixed",), "adaptive": ("adaptive",)}
 """Adversary -> the kinds of shadow model among which it chooses."""
 WORST = {"adaptive": ("adaptive", "fixed")}
 STRONGEST = "the strongest"
-PROTECTION = Column(
-    "accuracy",
-    "attack accuracy",
-    "Balanced accuracy of the guess by the strongest evaluator, chosen on the other half of the rows; 0.5 is chance. "
-    "Members and non-members of a split have the same weight.",
-    "lower",
-    of=MEASURE,
-    cluster="split",
-    unit="row",
-    wins=Wins(
-        "defense-wins",
-        "Which defense protects better against the strongest evaluator",
-        "fewer memberships guessed right",
-        unit="row",
-    ),
-)
-CLAIM = (
-    "The strongest evaluator that knows the defense guesses {protection} of memberships right behind {winner}, "
-    "{without} without a defense; test accuracy {utility} of {plain}."
-)
+ALONE = "the strongest evaluator of a split is chosen on other splits, and there is one split"
+ACCURACY = "accuracy"
+
+
+CLAIMS = {
+    False: "The strongest evaluator that knows the defense finds {protection} of members behind {winner} while at most "
+    "{rate} of others are accused, {without} without a defense; test accuracy {utility} of {plain}.",
+    True: "The strongest evaluator that knows the defense guesses {protection} of memberships right behind {winner}, "
+    "{without} without a defense; test accuracy {utility} of {plain}.",
+}
+"""Whether defenses are ranked by balanced accuracy -> the headline."""
 
 
 def ranked_defenses(
     query: Query,
-    halves: tuple[Blocks, Blocks],
+    figures: Blocks,
+    kinds: Figures,
     utility: Column,
     tested: Mapping[str, Mapping[str, float]],
     share: float,
 ) -> TrackReport:
-    """Rank defenses; `halves`: scores of the rows to choose on and to report; `share`: utility that may be lost.
+    """Rank defenses by the first of the figures `kinds` and by balanced accuracy, see `_order`.
 
-    `tested`: defense -> the test accuracy of each of its targets, by split.
+    `share`: utility that may be lost. `tested`: defense -> the test accuracy of each of its targets, by split.
     """
-    chosen, reported = figures_of(halves[0]), _weighted(halves[1])
-    worst, broken_by = _strongest(chosen, reported, WORST)
-    kinds, _ = _strongest(_run_both_ways(chosen), reported, KINDS)
+    keys, note = _order(figures, kinds)
+    worst = {key: strongest(figures, key, WORST) for key in keys}
+    columns = {key: _protection(kinds, key) for key in keys}
+    first, by = keys[0], columns[keys[0]]
+    shared = {
+        "utility": utility,
+        "undefended": UNDEFENDED,
+        "share": share,
+        "gates": (share_of(utility.label, UNDEFENDED, share, lambda label: _beside(tested, label)),),
+    }
     rules = Contest(
-        scores=worst,
-        protection=PROTECTION,
-        utility=utility,
-        undefended=UNDEFENDED,
-        claim=CLAIM,
+        **shared,
+        scores=worst[first].scores,
+        protection=by,
+        claim=CLAIMS[first == ACCURACY].replace("{rate}", f"{100 * kinds[first].fpr:g}%"),
         attack="evaluator",
-        share=share,
-        gates=(share_of(utility.label, UNDEFENDED, share, lambda label: _beside(tested, label)),),
-        controls=_controls_among(query, worst.entries),
+        controls=_controls_among(query, figures.entries),
+        yardsticks=tuple(Yardstick(worst[key].scores, columns[key]) for key in keys[1:]),
         over=("evaluator", "attacker"),
-        chosen=Chosen(reported, kinds, broken_by),
+        unknown=dict.fromkeys(figures.entries, ALONE) if max(map(len, figures.units), default=0) < 2 else {},
+        chosen=Chosen(figures, strongest(_run_both_ways(figures, first), first, KINDS).scores, worst[first].broken_by),
     )
-    return contest(
+    found = contest(
         rules,
         id="defenses",
         title="Defenses against membership inference",
         entry="defense",
-        caption="The attack accuracy of the strongest evaluator against each defense, and the accuracy that the "
-        "defense keeps. For each data set, model and defense, the evaluator is chosen on one half of the rows, drawn "
-        "by a hash of their names, among all evaluators with defended or plain shadow models; the other half is "
-        "reported. Plain training and early stopping at the accuracy of a defense are controls. Splits are resampled "
-        "and tested as a whole; two of them share up to a third of their rows, so they are not quite independent.",
+        caption=f"Ranked by {by.label} of the strongest evaluator against each defense, beside the accuracy that the "
+        "defense keeps. For each data set, model, defense and split, the evaluator is the one that is best on the "
+        "other splits, among all evaluators with defended or plain shadow models. Plain training and early stopping at "
+        "the accuracy of a defense are controls. Splits are resampled and tested as a whole; two of them share up to a "
+        "third of their rows, so they are not quite independent.",
+        note=note,
     )
+    ranked = replace(
+        found, tables=[_beside_it(found.tables[0], columns[key], worst[key].scores) for key in keys[1:]] or found.tables
+    )
+    return ranked + ranked_by_canaries(query, kinds, shared)
+
+
+def _order(figures: Blocks, kinds: Figures) -> tuple[list[str], str]:
+    """Return the figures that a winner has to be better by, the one that ranks first, and why it is not the first kind.
+
+    The rate at few false positives ranks if each split has enough non-members for it; with fewer, it is a second
+    yardstick, or is not asked where it is not defined. That depends on the plan alone, and on no entry.
+    """
+    low = next(iter(kinds))
+    own, count = kinds[low], non_members(figures)
+    if own.ranks(count):
+        return [low, ACCURACY], ""
+    lacking = own.why_not(count)
+    if lacking:
+        return [ACCURACY], f"{own.label} is {lacking}."
+    enough, had = round(EXPECTED / own.fpr), int(count.max())
+    return (
+        [ACCURACY, low],
+        f"A winner has to be better by {own.label}, too; with {enough:,} non-members in each split, "
+        f"instead of {had:,}, it would rank.",
+    )
+
+
+def _protection(kinds: Figures, key: str) -> Column:
+    """Return the column by which defenses are held against each other."""
+    figure = kinds[key]
+    return Column(
+        key,
+        figure.label,
+        f"{figure.meaning}. The strongest evaluator counts, chosen on the other splits.",
+        "lower",
+        figure.decimals,
+        cluster="split",
+        unit="split",
+        wins=Wins(
+            f"defense-wins-{key}",
+            f"Which defense protects better against the strongest evaluator, by {figure.label}",
+            f"a lower {figure.label}",
+            unit="split",
+        ),
+    )
+
+
+def _beside_it(table: Table, column: Column, scores: Blocks) -> Table:
+    """Return a ranking's table with a further figure of the strongest evaluators after the ranked ones."""
+    rows = [
+        row.model_copy(update={"values": {**row.values, column.key: over_splits(scores.of(column.key, row.label))}})
+        for row in table.rows
+    ]
+    place = [own.key for own in table.columns].index("utility")
+    columns = (*table.columns[:place], column.spec, *table.columns[place:])
+    return table.model_copy(update={"columns": columns, "rows": tuple(rows)})
 
 
 def _beside(tested: Mapping[str, Mapping[str, float]], label: str) -> tuple[np.ndarray, np.ndarray] | None:
@@ -95,16 +151,16 @@ def _beside(tested: Mapping[str, Mapping[str, float]], label: str) -> tuple[np.n
     return np.array([own[name] for name in names]), np.array([plain[name] for name in names])
 
 
-def _run_both_ways(figures: Blocks) -> Blocks:
-    """Return figures of the evaluators that were run with defended and with plain shadow models; NaN of the others."""
-    own, found = figures.conditions, figures.values["accuracy"]
+def _run_both_ways(figures: Blocks, key: str) -> Blocks:
+    """Return a figure of the evaluators that were run with defended and with plain shadow models; NaN of the others."""
+    own, found = figures.conditions, figures.values[key]
     keys = [tuple(facets[name] for name in ("dataset", "model", "evaluator")) for facets in own]
 
     def both(c: int) -> np.ndarray:
-        others = [~np.isnan(found[k]) for k, key in enumerate(keys) if key == keys[c]]
+        others = [~np.isnan(found[k]) for k, other in enumerate(keys) if other == keys[c]]
         return np.where(np.all(others, axis=0), found[c], np.nan)
 
-    return replace(figures, values={**figures.values, "accuracy": tuple(map(both, range(len(own))))})
+    return replace(figures, values={key: tuple(map(both, range(len(own))))})
 
 
 def _controls_among(query: Query, defenses: Sequence[str]) -> dict[str, str]:
@@ -113,65 +169,52 @@ def _controls_among(query: Query, defenses: Sequence[str]) -> dict[str, str]:
     return controls_of(query, "defense") | matched
 
 
-def _weighted(scores: Blocks) -> Blocks:
-    """Return 1 for rows guessed right and 0 for others, weighted so that its mean over a split is balanced accuracy.
+@dataclass(frozen=True)
+class Strongest:
+    """A figure of the strongest evaluators, and entry -> evaluator -> the share of splits in which it is that one."""
 
-    The rows of a split are units; conditions with the same rows share one array of names.
+    scores: Blocks
+    broken_by: Mapping[str, Mapping[str, float]]
+
+
+def strongest(figures: Blocks, key: str, adversaries: Mapping[str, Sequence[str]]) -> Strongest:
+    """Return a figure under each adversary's strongest evaluator: for each split, the one that is best on the others.
+
+    So nothing is chosen on the numbers that are reported: the best of 14 evaluators that guess reaches .520. The blocks
+    have a condition for each adversary, data set and model, with splits as units. An evaluator that few defenses met is
+    not chosen, see `common`. A single split has no others, and so no strongest evaluator.
     """
-    found, units, splits = [], [], []
-    known: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
-    for c, own in enumerate(scores.conditions):
-        place = own["dataset"], own["split"]
-        if place not in known or not np.array_equal(known[place][0], scores.units[c]):
-            names = np.array([f"{name}, split {own['split']}" for name in scores.units[c]], dtype=object)
-            known[place] = scores.units[c], names
-        member = scores.about["member"][c].astype(bool)
-        sides = np.where(member, member.sum(), (~member).sum())
-        found.append(scores.values["caught"][c] * (len(member) / (2 * sides)))
-        units.append(known[place][1])
-        splits.append(np.full(len(member), f"{own['dataset']}, split {own['split']}", dtype=object))
-    return Blocks(scores.entries, scores.conditions, tuple(units), {MEASURE: tuple(found)}, {"split": tuple(splits)})
-
-
-def _strongest(
-    figures: Blocks, reported: Blocks, adversaries: Mapping[str, Sequence[str]]
-) -> tuple[Blocks, dict[str, dict[str, float]]]:
-    """Return the reported rows under each adversary's strongest evaluator, and how often each evaluator is that one.
-
-    `figures`: figures of the rows to choose on. The blocks have a condition for each adversary, data set and model,
-    with the rows of all splits. An evaluator that few defenses met is not chosen, see `common`.
-    """
-    conditions, units, values, splits = [], [], [], []
-    named: dict[str, Counter[str]] = {label: Counter() for label in reported.entries}
-    studies = sorted({(own["dataset"], own["model"]) for own in reported.conditions})
+    conditions, units, values = list[Mapping[str, str]](), list[np.ndarray](), list[np.ndarray]()
+    named: dict[str, Counter[str]] = {label: Counter() for label in figures.entries}
+    studies = sorted({(own["dataset"], own["model"]) for own in figures.conditions})
     for attacker, (dataset, model) in itertools.product(sorted(adversaries), studies):
         facets = {"dataset": dataset, "model": model}
-        tried = {_attack(figures.conditions[c]): c for c in figures.where(**facets)}
-        tried = {key: c for key, c in tried.items() if key[1] in adversaries[attacker]}
-        found = np.stack([mean_of(figures.values["accuracy"][c].T) for c in tried.values()])
-        found[~common(reported.entries, ~np.isnan(found))] = np.nan
-        best = np.where(np.isnan(found), -np.inf, found).argmax(axis=0)
-        here = reported.where(**facets)
-        arrays = {id(reported.units[c]): reported.units[c] for c in here}
-        names = np.unique(np.concatenate(list(arrays.values())).astype(str)).astype(object)
-        places = {key: np.searchsorted(names, own) for key, own in arrays.items()}
-        block, groups = np.full((len(reported.entries), len(names)), np.nan), np.empty(len(names), dtype=object)
-        for c in here:
-            at, attack = places[id(reported.units[c])], _attack(reported.conditions[c])
-            groups[at] = reported.about["split"][c]
-            if attack in tried:
-                rows = best == list(tried).index(attack)
-                block[np.ix_(rows, at)] = reported.values[MEASURE][c][rows]
-        for label, k, any_known in zip(reported.entries, best, ~np.isnan(found).all(axis=0), strict=True):
-            named[label][list(tried)[k][0]] += bool(any_known)
+        tried = [c for c in figures.where(**facets) if figures.conditions[c]["attacker"] in adversaries[attacker]]
+        found = np.stack([figures.values[key][c] for c in tried])
+        found[~common(figures.entries, ~np.isnan(found).all(axis=2))] = np.nan
+        own, best = _best_of_others(found)
+        for label, row, known in zip(figures.entries, best, ~np.isnan(own), strict=True):
+            named[label].update(figures.conditions[tried[k]]["evaluator"] for k in row[known])
         conditions.append({**facets, "evaluator": STRONGEST, "attacker": attacker})
-        units.append(names)
-        values.append(block)
-        splits.append(groups)
-    scores, facts = {MEASURE: tuple(values)}, {"split": tuple(splits)}
-    shares = {label: {name: n / own.total() for name, n in own.most_common() if n} for label, own in named.items()}
-    return Blocks(reported.entries, tuple(conditions), tuple(units), scores, facts), shares
+        units.append(np.array([f"{dataset}, split {split}" for split in figures.units[tried[0]]], dtype=object))
+        values.append(own)
+    shares = {label: {name: n / own.total() for name, n in own.most_common()} for label, own in named.items()}
+    order = [np.argsort(names.astype(str)) for names in units]
+    units = [names[at] for names, at in zip(units, order, strict=True)]
+    numbers = tuple(own[:, at] for own, at in zip(values, order, strict=True))
+    return Strongest(
+        Blocks(figures.entries, tuple(conditions), tuple(units), {key: numbers}, {"split": tuple(units)}), shares
+    )
 
 
-def _attack(condition: Mapping[str, str]) -> tuple[str, str]:
-    return condition["evaluator"], condition["attacker"]
+def _best_of_others(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a figure of the attack with the highest mean over the other splits, and which attack that is.
+
+    `found`: ``(attacks, entries, splits)``; both are ``(entries, splits)``, NaN where no attack has other splits.
+    """
+    known = ~np.isnan(found)
+    total, count = (own.sum(axis=2, keepdims=True) - own for own in (np.nan_to_num(found), known.astype(int)))
+    means = np.divide(total, count, out=np.full(found.shape, -np.inf), where=count > 0)
+    best = means.argmax(axis=0)
+    own = np.take_along_axis(found, best[None], axis=0)[0]
+    return np.where(np.isfinite(means.max(axis=0)), own, np.nan), best

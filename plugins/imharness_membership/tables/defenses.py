@@ -7,24 +7,14 @@ import numpy as np
 
 from imharness.tables import Blocks, Column, Row, Table, Value, Wins, missing, ranking
 from imharness.tracks import Query, TrackReport
-from imharness_membership.tables.cells import (
-    FIGURES,
-    SPLITS,
-    evaluators_of,
-    figures_of,
-    labelled,
-    mean_of,
-    over_splits,
-    why_not,
-)
+from imharness_membership.tables.cells import SPLITS, Figures, evaluators_of, labelled, mean_of, over_splits, why_not
+from imharness_membership.tables.contest import KINDS, strongest
 from imharness_membership.tables.privacy import empirical_epsilon
 
 Facts = dict[str, dict[str, Value]]
 """Defense -> facts of its target models by column."""
 ADVERSARIES = {"plain": ("fixed", "does not know the defense"), "adaptive": ("adaptive", "knows it")}
 """Part of a column's key -> the stored name of the adversary, and what the adversary knows, in words."""
-STUDY = ("dataset", "model", "attacker")
-"""The facets that a figure of the strongest evaluator keeps."""
 TEST = Column("test", "test accuracy", "Accuracy of the defended model on test rows.", "higher", unit="split")
 ACCURACY = (
     TEST,
@@ -40,19 +30,19 @@ CALIBRATION = Column(
 PRIVACY = (
     Column(
         "epsilon",
-        "epsilon",
+        "promised epsilon",
         "Epsilon of the members' (epsilon, delta)-differential privacy, by Opacus' accountant. "
         "dp-sgd needs pip install 'image-privacy-harness[dp]'.",
         "lower",
         2,
     ),
-    Column("delta", "delta", "Probability that the bound of epsilon does not hold.", "lower", 6),
+    Column("delta", "promised delta", "Probability that the bound of epsilon does not hold.", "lower", 6),
 )
 WINS = {
     kind: Wins(
         f"defense-wins-{kind}",
         f"Which defense protects better if the adversary {word}",
-        "a lower attack accuracy",
+        "a lower balanced accuracy of the guess",
         unit="split",
     )
     for kind, (_, word) in ADVERSARIES.items()
@@ -111,38 +101,39 @@ def _facts(rows: Mapping[str, np.ndarray]) -> dict[str, Value]:
     return found
 
 
-def rates(parts: tuple[Blocks, Blocks], trained: Facts) -> TrackReport:
-    """Return every figure of the strongest evaluator of each adversary, and the privacy that trainings promise."""
-    figures = figures_of(parts[0]), figures_of(parts[1])
-    best = strongest(*figures)
+def rates(figures: Blocks, kinds: Figures, parts: tuple[Blocks, Blocks], trained: Facts) -> TrackReport:
+    """Return every figure of the strongest evaluator of each adversary, and the privacy that trainings promise.
+
+    `parts`: scores of the rows to choose a rule on, and to report its empirical epsilon.
+    """
+    found = [strongest(figures, key, KINDS).scores for key in kinds]
+    best = replace(found[0], values={key: own.values[key] for key, own in zip(kinds, found, strict=True)})
     return ranking(
         best,
-        *(_against(best, key, kind, why_not(figures[1], key)) for kind in ADVERSARIES for key in FIGURES),
+        *(_against(best, kinds, key, kind, why_not(figures, kinds[key])) for kind in ADVERSARIES for key in kinds),
         *(fact(trained, column) for column in (*ACCURACY, CALIBRATION)),
         empirical_epsilon(parts, {defense: own["delta"] for defense, own in trained.items()}),
         *(fact(trained, column) for column in PRIVACY),
         id="rates",
         title="All figures of the strongest evaluators",
-        caption="Privacy of models with each defense; n is the number of splits. For each figure, the strongest "
-        "evaluator is chosen on one half of the rows, drawn by a hash of their names, and reported on the other. "
-        "Marks and tests of the attack accuracy compare what stands in the table, split by split. The empirical "
-        "epsilon takes rows as independent and is not a bound; beside it stands the bound that a training promises. "
-        f"{SPLITS}",
+        caption="Privacy of models with each defense; n is the number of splits. For each figure and split, the "
+        "strongest evaluator is the one that is best on the other splits. Marks and tests compare what stands in the "
+        "table, split by split. The empirical epsilon takes rows as independent and is not a bound; beside it stands "
+        f"the bound that a training promises. {SPLITS}",
         entry="defense",
-        by=["accuracy_adaptive"],
+        by=[f"{key}_adaptive" for key in kinds],
     )
 
 
-def _against(best: Blocks, key: str, kind: str, why: str) -> Column:
+def _against(best: Blocks, kinds: Figures, key: str, kind: str, why: str) -> Column:
     attacker, word = ADVERSARIES[kind]
-    label, meaning, decimals = FIGURES[key]
-    here = best.where(attacker=attacker)
+    own, here = kinds[key], best.where(attacker=attacker)
     return Column(
         f"{key}_{kind}",
-        f"{label}, adversary {word}",
-        f"{meaning}; the strongest evaluator of an adversary that {word}; half of the rows; mean over splits.",
+        f"{own.label}, adversary {word}",
+        f"{own.meaning}; the strongest evaluator of an adversary that {word}; mean over splits.",
         "lower",
-        decimals,
+        own.decimals,
         where={"attacker": attacker},
         of=key,
         value=lambda defense: over_splits(best.of(key, defense, here), why),
@@ -154,34 +145,6 @@ def _against(best: Blocks, key: str, kind: str, why: str) -> Column:
 def fact(trained: Facts, column: Column) -> Column:
     """Return a column of facts of the defended models."""
     return replace(column, value=lambda defense: trained[defense][column.key])
-
-
-def strongest(chosen: Blocks, reported: Blocks) -> Blocks:
-    """Return the figures of each defense's strongest evaluator: a condition for every data set, model and adversary.
-
-    Units are splits. Each figure has an evaluator of its own, chosen by the figures of other rows: choosing and
-    reporting on the same rows would overstate it, as the best of 14 evaluators that guess reaches .520.
-    """
-    studies = dict[tuple[str, ...], list[int]]()
-    for c, own in enumerate(reported.conditions):
-        studies.setdefault(tuple(own[name] for name in STUDY), []).append(c)
-    conditions = [dict(zip(STUDY, key, strict=True)) for key in sorted(studies)]
-    units = [
-        np.array([f"{own['dataset']}, split {split}" for split in reported.units[studies[key][0]]], dtype=object)
-        for key, own in zip(sorted(studies), conditions, strict=True)
-    ]
-    values = {
-        name: tuple(_of_strongest(chosen.values[name], reported.values[name], studies[key]) for key in sorted(studies))
-        for name in FIGURES
-    }
-    return Blocks(reported.entries, tuple(conditions), tuple(units), values)
-
-
-def _of_strongest(chosen: Sequence[np.ndarray], reported: Sequence[np.ndarray], places: Sequence[int]) -> np.ndarray:
-    """Return a figure ``(entries, splits)`` of the evaluator that has the highest mean of the chosen half."""
-    means = np.stack([mean_of(chosen[c].T) for c in places])
-    best = np.where(np.isnan(means), -np.inf, means).argmax(axis=0)
-    return np.stack([reported[c] for c in places])[best, np.arange(len(best))]
 
 
 def attack_accuracy(figures: Blocks, trained: Facts) -> Table:

@@ -8,8 +8,8 @@ import scipy
 from imharness.tables import Blocks, Column, ColumnSpec, Row, Table, Value, missing, ranked
 from imharness.tracks import Query
 from imharness_membership.tables.cells import (
-    FIGURES,
     SPLITS,
+    Figures,
     differ,
     evaluators_of,
     mean_of,
@@ -46,24 +46,27 @@ def unseen_of(query: Query) -> dict[str, Value]:
     }
 
 
-def evaluators(figures: Blocks, unseen: Mapping[str, Value]) -> Table:
+def evaluators(figures: Blocks, kinds: Figures, unseen: Mapping[str, Value]) -> Table:
     """Return the table of evaluators, the strongest first; `unseen` is what `unseen_of` returns."""
     columns = [
         Column(
             key,
-            label,
-            f"{meaning}; the adversary knows the defense; mean over defenses and splits.",
+            own.label,
+            f"{own.meaning}; the adversary knows the defense; mean over defenses and splits.",
             "higher",
-            decimals,
+            own.decimals,
             unit="split",
         ).spec
-        for key, (label, meaning, decimals) in FIGURES.items()
+        for key, own in kinds.items()
     ] + [UNSEEN.spec]
     rows = [
         Row(
             label=name,
             values={
-                **{key: over_splits(mean_of(_adaptive(figures, key, name)), why_not(figures, key)) for key in FIGURES},
+                **{
+                    key: over_splits(mean_of(_adaptive(figures, key, name)), why_not(figures, own))
+                    for key, own in kinds.items()
+                },
                 UNSEEN.key: unseen.get(name, missing("no cell")),
             },
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from imharness.tables import Blocks, Chart, Series
+from imharness.tables import Blocks, Chart, Series, Table
 from imharness_membership.roc import roc
 from imharness_membership.tables.cells import UNDEFENDED, rows_of
 
@@ -10,8 +10,11 @@ POINTS = 200
 """The largest number of points of a curve."""
 
 
-def charts(scores: Blocks) -> list[Chart]:
-    """Return the ROC curves of evaluators on the undefended model, and privacy against accuracy for all defenses."""
+def charts(scores: Blocks, ranked: Table) -> list[Chart]:
+    """Return the ROC curves of evaluators on the undefended model, and privacy against accuracy for all defenses.
+
+    `ranked`: the table of the ranking.
+    """
     curves = tuple(_curves(scores)) if UNDEFENDED in scores.entries else ()
     roc = Chart(
         id="roc",
@@ -24,6 +27,7 @@ def charts(scores: Blocks) -> list[Chart]:
         caption="Share of members found against share of non-members accused, on log axes. The left edge matters most: "
         "there few people are wrongly accused. First split of the first data set and model.",
     )
+    worst = next(column.label for column in ranked.columns if column.key == "worst").partition(", ")[0]
     front = Chart(
         id="cost",
         title="Privacy against accuracy",
@@ -32,8 +36,8 @@ def charts(scores: Blocks) -> list[Chart]:
         x="utility",
         y="worst",
         front=True,
-        caption="Attack accuracy of the strongest evaluator against test accuracy of the defended model. The line "
-        "joins the defenses that no other defense beats in both.",
+        caption=f"{worst} of the strongest evaluator against test accuracy of the defended model. The line joins the "
+        "defenses that no other defense beats in both.",
     )
     return [roc, front] if curves else [front]
 

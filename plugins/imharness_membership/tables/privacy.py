@@ -1,4 +1,4 @@
-"""A lower bound of epsilon from guesses of membership, chosen and reported on different rows."""
+"""An empirical epsilon from guesses of membership, which is no bound; chosen and reported on different rows."""
 
 from imharness.tables import Blocks, Column, Value, missing
 from imharness_membership.epsilon import DELTA, chosen_rule, held_out
@@ -8,7 +8,7 @@ FACETS = ("dataset", "model", "evaluator", "attacker")
 
 
 def empirical_epsilon(parts: tuple[Blocks, Blocks], delta: dict[str, Value]) -> Column:
-    """Return the column of empirical bounds; `delta`: the delta that each defense promises, or 1e-5."""
+    """Return the column of empirical epsilons, no bounds; `delta`: what each defense promises, or 1e-5."""
 
     def bound(defense: str) -> Value:
         promised = delta[defense].value

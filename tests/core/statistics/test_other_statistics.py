@@ -11,7 +11,7 @@ from imharness.statistics import NotTestable
 from imharness.statistics.bootstrap import interval, mean_interval
 from imharness.statistics.correlation import correlate, kendall_rows, pearson_rows, spearman_rows, williams
 from imharness.statistics.kruskal_wallis import kruskal_wallis
-from imharness.statistics.roc import auc, balanced_accuracy, tpr_at_fpr
+from imharness.statistics.roc import accusable, auc, balanced_accuracy, fewest_non_members, tpr_at_fpr
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=40), RNG.normal(size=40).round(1)
@@ -94,8 +94,28 @@ def test_auc_and_tpr_equal_scikit_learn() -> None:
     scores = (RNG.normal(size=400) + member).round(1)
     fpr, tpr, _ = roc_curve(member, scores, drop_intermediate=False)
     assert auc(scores, member) == pytest.approx(roc_auc_score(member, scores), abs=1e-12)
-    for level in (0.0, 0.01, 0.1, 1.0):
-        assert tpr_at_fpr(scores, member, level) == tpr[fpr <= level].max()
+    n = int((~member).sum())
+    for level in (0.01, 0.1, 1.0):
+        assert tpr_at_fpr(scores, member, level) == tpr[(n * fpr + 1) / (n + 1) <= level + 1e-9].max(initial=0.0)
+
+
+@pytest.mark.parametrize(("n", "fpr"), [(150, 0.01), (99, 0.01), (199, 0.01), (30, 0.1)])
+def test_a_further_non_member_is_accused_with_the_rate_that_is_asked_for(n: int, fpr: float) -> None:
+    """With 150 non-members, the threshold that accuses 1 % of them would accuse 1.3 % of others."""
+    rng = np.random.default_rng(0)
+    accused = []
+    for _ in range(4000):
+        outside, further = rng.normal(size=n), rng.normal()
+        accused.append(tpr_at_fpr(np.r_[outside, further], np.arange(n + 1) == n, fpr))
+    assert np.mean(accused) <= fpr + 3 * np.sqrt(fpr / 4000)
+    assert np.mean(accused) == pytest.approx((accusable(n, fpr) + 1) / (n + 1), abs=3 * np.sqrt(fpr / 4000))
+    assert (accusable(n, fpr) + 2) / (n + 1) > fpr
+
+
+def test_a_rate_is_not_defined_with_fewer_non_members_than_it_takes() -> None:
+    assert (fewest_non_members(0.01), fewest_non_members(0.001)) == (99, 999)
+    with pytest.raises(NotTestable, match="at least 99 non-members, got 98"):
+        tpr_at_fpr(np.arange(100.0), np.arange(100) < 2, 0.01)
 
 
 def test_balanced_accuracy_by_hand() -> None:

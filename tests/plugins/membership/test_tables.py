@@ -1,7 +1,7 @@
 """Every table from a tiny hand-made store, against numbers worked out by hand."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +13,11 @@ from imharness.results.identity import ComponentRef
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord, TaskSpec
-from imharness.stats import auc, balanced_accuracy, chosen_half, tpr_at_fpr
+from imharness.stats import auc, balanced_accuracy, tpr_at_fpr
 from imharness.tracks import TrackReport
 from imharness_membership.roc import roc
 from imharness_membership.tables import report
-from imharness_membership.tables.cells import figures
+from imharness_membership.tables.cells import figures, figures_at
 
 PLAIN, GUARD, LATE = "harness/plain-training", "x/guard", "x/late"
 CONTROL = {"kind": "defense", "label": PLAIN, "control": "no defense"}
@@ -27,7 +27,6 @@ TIMES = 10
 MEMBER = np.array([True, True, False, False] * TIMES)
 LABEL = np.array([0, 1, 0, 1] * TIMES)
 ROW = np.arange(4 * TIMES) + 8
-REPORTED = ~chosen_half([f"x/rows {row}" for row in ROW])
 RIGHT, HALF, WRONG = [0.4, 0.2, -0.1, -0.3], [0.4, -0.2, 0.1, -0.3], [-0.4, -0.2, 0.1, 0.3]
 """Scores of which all, two and none say the truth about `MEMBER`."""
 
@@ -90,11 +89,6 @@ class World:
         return {row.label: {key: value.value for key, value in row.values.items()} for row in table.rows}
 
 
-def shown(figure: Callable[..., float], score: Sequence[float]) -> float:
-    """Return a figure of the rows on which the strongest evaluator is reported."""
-    return figure(np.tile(score, TIMES)[REPORTED], MEMBER[REPORTED])
-
-
 @pytest.fixture
 def world(tmp_path) -> World:
     return World(tmp_path)
@@ -105,7 +99,7 @@ def test_figures_of_many_rows_are_those_of_each_one() -> None:
     member = rng.random(301) < 0.4
     score = np.round(rng.normal(size=(5, 301)) + 0.5 * member, 1)
     score[3] = np.nan
-    found = figures(score, member)
+    found = figures(score, member, figures_at())
     for row in (0, 1, 2, 4):
         assert found["accuracy"][row] == pytest.approx(balanced_accuracy(score[row], member), abs=1e-12)
         assert found["auc"][row] == pytest.approx(auc(score[row], member), abs=1e-12)
@@ -114,45 +108,80 @@ def test_figures_of_many_rows_are_those_of_each_one() -> None:
     assert all(np.isnan(numbers[3]) for numbers in found.values())
     many = np.arange(1500) < 300
     score = rng.normal(size=(1, 1500))
-    assert figures(score, many)["tpr01"][0] == tpr_at_fpr(score[0], many, 0.001)
+    assert figures(score, many, figures_at(0.001))["tpr01"][0] == tpr_at_fpr(score[0], many, 0.001)
     with pytest.raises(UsageError, match="need members and non-members, got 0 and 301"):
-        figures(score, np.zeros(301, dtype=bool))
+        figures(score, np.zeros(301, dtype=bool), figures_at())
 
 
 def test_a_defense_that_no_adaptive_adversary_met_stands_last(world: World) -> None:
-    for defense, score in ((PLAIN, RIGHT), (GUARD, HALF)):
-        for adaptive in (False, True):
-            world.guess(defense, "x/one", score, adaptive=adaptive)
-    world.guess(LATE, "x/one", WRONG, adaptive=False)
-    for defense in (PLAIN, GUARD, LATE):
-        world.trained(defense, 0.5)
+    for split in range(2):
+        for defense, score in ((PLAIN, RIGHT), (GUARD, HALF)):
+            for adaptive in (False, True):
+                world.guess(defense, "x/one", score, adaptive=adaptive, split=split)
+        world.guess(LATE, "x/one", WRONG, adaptive=False, split=split)
+        for defense in (PLAIN, GUARD, LATE):
+            world.trained(defense, 0.5, split=split)
     found = world.table("defenses")
     assert list(found) == [GUARD, PLAIN, LATE]
-    half = shown(balanced_accuracy, HALF)
-    assert [row["aware"] for row in found.values()] == pytest.approx([half, 1.0, None])
-    assert [row["unaware"] for row in found.values()] == pytest.approx([half, 1.0, None])
+    assert [row["aware"] for row in found.values()] == pytest.approx([0.5, 1.0, None])
+    assert [row["unaware"] for row in found.values()] == pytest.approx([0.5, 1.0, None])
     assert [row["rank"] for row in found.values()] == [1, 2, None]
     assert [row["coverage"] for row in found.values()] == [100, 100, 50]
     found = world.table("rates")
-    assert [row["accuracy_adaptive"] for row in found.values()] == [half, 1.0, None]
-    assert [row["accuracy_plain"] for row in found.values()] == [half, 1.0, 0.0]
+    assert [row["accuracy_adaptive"] for row in found.values()] == [0.5, 1.0, None]
+    assert [row["accuracy_plain"] for row in found.values()] == [0.5, 1.0, 0.0]
 
 
-def test_the_strongest_evaluator_counts_and_splits_are_averaged(world: World) -> None:
+def test_the_strongest_evaluator_of_a_split_is_the_one_that_is_best_on_the_others(world: World) -> None:
+    """x/one is best on the splits 0 and 1, x/two on 2; so 0 is judged by either, 1 by either, and 2 by x/one."""
     world.trained(PLAIN, 0.75)
-    for split, score in enumerate((RIGHT, HALF)):
-        world.guess(PLAIN, "x/one", score, split=split)
-        world.guess(PLAIN, "x/two", HALF, split=split)
-    assert world.table("defenses")[PLAIN]["worst"] == pytest.approx((1 + shown(balanced_accuracy, HALF)) / 2)
+    for split, (one, two) in enumerate(((RIGHT, HALF), (RIGHT, WRONG), (WRONG, HALF))):
+        world.guess(PLAIN, "x/one", one, split=split)
+        world.guess(PLAIN, "x/two", two, split=split)
+    worst = next(own for own in world.report().comparisons if own.id == "defense-wins-accuracy")
+    np.testing.assert_array_equal(worst.values[0][0], [1, 1, 0])
+    assert world.report().rankings[0].places[PLAIN].broken_by == {"x/one": 1.0}
     own = world.table("rates")[PLAIN]
-    assert own["accuracy_adaptive"] == pytest.approx((1 + shown(balanced_accuracy, HALF)) / 2)
-    assert own["auc_adaptive"] == pytest.approx((1 + shown(auc, HALF)) / 2)
+    assert (own["accuracy_adaptive"], own["accuracy_plain"]) == (pytest.approx(2 / 3), None)
     assert own["tpr1_adaptive"] is None
-    assert own["accuracy_plain"] is None
     assert (own["test"], own["train"]) == (0.75, 1.0)
-    assert world.table("accuracy")[PLAIN] == {"e0": 0.75, "e1": 0.5, "test": 0.75, "train": 1.0}
-    assert {name: row["accuracy"] for name, row in world.table("evaluators").items()} == {"x/one": 0.75, "x/two": 0.5}
+    assert world.table("accuracy")[PLAIN] == {
+        "e0": pytest.approx(2 / 3), "e1": pytest.approx(1 / 3), "test": 0.75, "train": 1.0,
+    }  # fmt: skip
     assert list(world.table("evaluators")) == ["x/one", "x/two"]
+
+
+def test_of_a_single_split_no_evaluator_is_the_strongest(world: World) -> None:
+    world.guess(PLAIN, "x/one", RIGHT)
+    world.trained(PLAIN, 0.75)
+    found = world.report()
+    assert found.rankings[0].claim.endswith("there is no winner.")
+    assert "there is one split" in found.tables[0].rows[0].values["worst"].missing
+
+
+@pytest.mark.parametrize(
+    ("fpr", "columns", "told"),
+    [
+        (0.5, ["tpr50", "accuracy"], ""),
+        (0.25, ["accuracy", "tpr25"], "with 40 non-members in each split"),
+    ],
+)
+def test_the_rate_at_few_false_positives_ranks_where_splits_have_enough_non_members(
+    world: World, fpr: float, columns: list[str], told: str
+) -> None:
+    """Of 20 non-members, 10 are accused in expectation at 50 %, and 5 at 25 %; all splits together have 60."""
+    for split in range(3):
+        world.guess(PLAIN, "x/one", HALF, split=split)
+        world.trained(PLAIN, 0.5, split=split)
+    found = report(ResultQuery(world.store, world.records, [CONTROL]), fpr=fpr)
+    compared = [own.id.removeprefix("defense-wins-") for own in found.comparisons]
+    assert compared[:2] == columns
+    assert found.rankings[0].yardsticks == tuple(f"defense-wins-{key}" for key in columns)
+    label = {"tpr50": "TPR at 50% FPR", "tpr25": "TPR at 25% FPR", "accuracy": "balanced accuracy"}
+    shown = {column.key: column.label for column in found.tables[0].columns}
+    assert shown["worst"] == f"{label[columns[0]]}, worst attack"
+    assert shown[columns[1]] == label[columns[1]]
+    assert told in found.tables[0].note
 
 
 def test_early_stopping_is_named_after_what_it_matches(world: World) -> None:
@@ -303,12 +332,11 @@ def test_defenses_are_compared_by_the_figures_that_stand_in_the_table(world: Wor
     assert (fixed.column, adaptive.column) == ("accuracy_plain", "accuracy_adaptive")
     assert adaptive.units[0] == ("x/rows, split 0", "x/rows, split 1")
     assert adaptive.entries == (PLAIN, GUARD)
-    half = shown(balanced_accuracy, HALF)
-    np.testing.assert_allclose(adaptive.values[0], [[1, half], [np.nan, np.nan]])
-    np.testing.assert_allclose(fixed.values[0], [[np.nan, np.nan], [half, half]])
+    np.testing.assert_allclose(adaptive.values[0], [[1, 0.5], [np.nan, np.nan]])
+    np.testing.assert_allclose(fixed.values[0], [[np.nan, np.nan], [0.5, 0.5]])
     table = world.table("rates")
-    assert table[PLAIN]["accuracy_adaptive"] == pytest.approx((1 + half) / 2)
-    assert table[GUARD]["accuracy_plain"] == pytest.approx(half)
+    assert table[PLAIN]["accuracy_adaptive"] == pytest.approx(0.75)
+    assert table[GUARD]["accuracy_plain"] == pytest.approx(0.5)
 
 
 def test_the_curve_of_the_undefended_model_turns_at_every_score(world: World) -> None:
@@ -346,13 +374,13 @@ def test_intervals_are_students_over_splits_whatever_the_number_of_defenses(worl
     assert (found["thresholds"]["x/one"]["p"].value, found["thresholds"]["x/one"]["p"].n) == (pytest.approx(p), 3)
 
 
-def test_a_rate_below_one_non_member_is_not_defined(world: World) -> None:
+def test_a_rate_is_not_defined_with_too_few_non_members(world: World) -> None:
     world.guess(PLAIN, "x/one", RIGHT)
     world.trained(PLAIN, 0.5)
     tables = {table.id: {row.label: row.values for row in table.rows} for table in world.report().tables}
     for value in (tables["rates"][PLAIN]["tpr01_adaptive"], tables["evaluators"]["x/one"]["tpr01"]):
         assert value.value is None
-        assert "non-members and needs 1,000" in value.missing
+        assert value.missing == "not defined: a split has 20 non-members, and it takes 999"
 
 
 def test_priors_of_the_risk_score_stand_apart(world: World) -> None:
@@ -371,6 +399,15 @@ def test_the_privacy_that_a_training_promises_stands_beside_it(world: World) -> 
     world.trained(GUARD, 0.5, epsilon=2.5, delta=1e-5)
     found = world.table("rates")
     assert [(row["epsilon"], row["delta"]) for row in (found[GUARD], found[PLAIN])] == [(2.5, 1e-5), (None, None)]
+
+
+def test_the_empirical_epsilon_says_that_it_is_no_bound_wherever_its_name_stands(world: World) -> None:
+    world.guess(PLAIN, "x/one", RIGHT)
+    world.trained(PLAIN, 0.5)
+    columns = {column.key: column.label for table in world.report().tables for column in table.columns}
+    assert {key: label for key, label in columns.items() if "epsilon" in label} == {
+        "empirical": "empirical epsilon, no bound", "epsilon": "promised epsilon",
+    }  # fmt: skip
 
 
 def test_a_curve_is_dense_where_few_are_accused() -> None:

@@ -1,0 +1,43 @@
+"""Canaries: mislabelled rows that stand for the records that a model exposes most.
+
+Aerni, Zhang & Tramer, "Evaluations of Machine Learning Privacy Defenses are Misleading" (CCS 2024): a model
+learns a wrong label by heart or not at all, so that such rows show what is given away of the most vulnerable record,
+which a mean over all rows hides. All splits have the same canaries, and each trains on some that it draws.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from imharness_membership.networks import Split
+
+INSIDE = 8
+"""One of so many canaries is trained on: most of them are needed to count false positives."""
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """The canaries of a split.
+
+    Attributes:
+        rows: their row numbers ``(n,)``.
+        inside: which of them are trained on, bool ``(n,)``.
+    """
+
+    rows: torch.Tensor
+    inside: torch.Tensor
+
+
+def planted(split: Split, count: int) -> Canaries:
+    """Return the canaries of a split, and give them wrong labels in its table.
+
+    They leave the split's other parts, so that no row is trained on under two labels.
+    """
+    rng, labels = split.context.generator("canaries", shared=True), split.table.labels.clone()
+    rows = torch.randperm(len(labels), generator=rng)[:count]
+    shift = torch.randint(1, split.table.classes, (len(rows),), generator=rng).to(labels.device)
+    labels[rows] = (labels[rows] + shift) % split.table.classes
+    split.table = replace(split.table, labels=labels)
+    split.parts = {name: own[~torch.isin(own, rows)] for name, own in split.parts.items()}
+    drawn = torch.randperm(len(rows), generator=split.rng("canaries"))[: len(rows) // INSIDE]
+    return Canaries(rows, torch.zeros(len(rows), dtype=torch.bool).scatter(0, drawn, True))

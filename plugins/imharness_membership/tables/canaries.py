@@ -1,0 +1,112 @@
+"""The second ranking: how many of the most vulnerable records are found behind each defense.
+
+Each record of a split's model is judged by the other splits' models of the same defense, of which most did not see it:
+the adversary knows the defense, and has a distribution for every single record (LiRA, offline, with one variance for
+all records: Carlini et al., "Membership Inference Attacks From First Principles", IEEE S&P 2022, section VI-B).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from imharness.contests import Contest, contest, controls_of
+from imharness.tables import Blocks, Column, Wins
+from imharness.tracks import Query, TrackReport
+from imharness_membership.tables.cells import Figures, figures
+
+CLAIM = (
+    "Of mislabelled records, an attack that knows the defense finds {protection} behind {winner} while at most RATE of "
+    "others are accused, {without} without a defense; test accuracy {utility} of {plain}."
+)
+
+
+def ranked_by_canaries(query: Query, kinds: Figures, rules: Mapping[str, Any]) -> TrackReport:
+    """Rank defenses by the rate of found canaries, the first of `kinds`; nothing without canaries.
+
+    `rules`: what this ranking has in common with that of all rows: utility, gates, the undefended entry, the share that
+    may be lost.
+    """
+    if "canary" not in query.steps:
+        return TrackReport()
+    key = next(iter(kinds))
+    figure = kinds[key]
+    found = found_canaries(_answers(query), kinds, key)
+    column = Column(
+        key,
+        f"canary {figure.label}",
+        f"{figure.meaning}, of mislabelled records. The attack holds each record against models with the same defense, "
+        "most of which did not see it.",
+        "lower",
+        figure.decimals,
+        cluster="split",
+        unit="split",
+        wins=Wins(
+            "canary-wins",
+            "Which defense protects the most vulnerable records better",
+            f"a lower {figure.label} on canaries",
+            unit="split",
+        ),
+    )
+    return contest(
+        Contest(
+            scores=found,
+            protection=column,
+            claim=CLAIM.replace("RATE", f"{100 * figure.fpr:g}%"),
+            controls=controls_of(query, "defense"),
+            **rules,
+        ),
+        id="canaries",
+        title="Protection of the most vulnerable records",
+        entry="defense",
+        caption="Each split trains one more model with every defense, on its rows and on an eighth of the mislabelled "
+        "records, drawn by the split. A model learns a wrong label by heart or not at all: defenses that look alike in "
+        "the mean over all rows differ here (Aerni, Zhang & Tramer, 2024). Test accuracy is that of models without "
+        "canaries. Releases work on an undefended model.",
+    )
+
+
+def _answers(query: Query) -> Blocks:
+    return query.blocks(
+        "SELECT defense, dataset, model, split, dataset || ' ' || row AS name, member, score FROM canary",
+        entry="defense",
+        by=["dataset", "model", "split"],
+        measures=["score"],
+        about=["member"],
+    )
+
+
+def found_canaries(answers: Blocks, kinds: Figures, key: str) -> Blocks:
+    """Return a figure of the attack on canaries: a condition for every data set and model, splits as units."""
+    conditions, units, values = list[Mapping[str, str]](), list[np.ndarray](), list[np.ndarray]()
+    for dataset, model in sorted({(own["dataset"], own["model"]) for own in answers.conditions}):
+        here = sorted(answers.where(dataset=dataset, model=model), key=lambda c: answers.conditions[c]["split"])
+        score = np.stack([answers.values["score"][c] for c in here], axis=1)
+        inside = np.stack([answers.about["member"][c].astype(bool) for c in here])
+        moved = beyond_others(score, inside)
+        own = [figures(moved[:, k], member, {key: kinds[key]})[key] for k, member in enumerate(inside)]
+        conditions.append(
+            {"dataset": dataset, "model": model, "attack": "models with the same defense", "attacker": "adaptive"}
+        )
+        names = [f"{dataset}, split {int(answers.conditions[c]['split']):03}" for c in here]
+        units.append(np.array(names, dtype=object))
+        values.append(np.stack(own, axis=1))
+    return Blocks(answers.entries, tuple(conditions), tuple(units), {key: tuple(values)}, {"split": tuple(units)})
+
+
+def beyond_others(score: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """Return how far the answers lie above those of the other splits' models that did not see the record.
+
+    Args:
+        score: answers ``(entries, splits, n)``, NaN where there is none.
+        inside: which records each split trains on ``(splits, n)``.
+
+    Returns:
+        The same shape; a record that all other models saw is held against the mean of all models that did not see it.
+    """
+    out = ~inside & ~np.isnan(score)
+    total, count = np.where(out, score, 0.0).sum(axis=1, keepdims=True), out.sum(axis=1, keepdims=True)
+    others, left = total - np.where(out, score, 0.0), count - out
+    means = np.divide(others, left, out=np.full(score.shape, np.nan), where=left > 0)
+    every = np.nanmean(np.where(out, score, np.nan), axis=(1, 2), keepdims=True)
+    return score - np.where(np.isnan(means), every, means)
