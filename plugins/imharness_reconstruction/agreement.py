@@ -16,10 +16,9 @@ import numpy as np
 
 from imharness.stats import NotTestable, interval, kendall_rows, spearman_rows, williams
 from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, missing, ranked, value_of
+from imharness_reconstruction.recognition import RECOGNISED
 from imharness_reconstruction.resolution import limit_of
 
-RECOGNISED = "recognised"
-"""The name that takes a metric's place: 1 where a reconstruction was recognised, 0 where it was not."""
 FEWEST = 6
 RANKINGS = {"rho": ("Spearman correlation", spearman_rows), "tau": ("Kendall correlation", kendall_rows)}
 

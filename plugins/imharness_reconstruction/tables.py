@@ -8,16 +8,10 @@ import numpy as np
 
 from imharness.tables import Blocks, Chart, Column, Example, Panel, Table, Value, Wins, mean_value, missing, ranking
 from imharness.tracks import Query, TrackReport
-from imharness_reconstruction.agreement import (
-    RECOGNISED,
-    Study,
-    agreement_table,
-    comparison_table,
-    matrix_table,
-    slug,
-)
+from imharness_reconstruction.agreement import Study, agreement_table, comparison_table, matrix_table, slug
 from imharness_reconstruction.convergence import SHARE
-from imharness_reconstruction.ranked import BASELINE, CELL, ENOUGH, TRAINED, ranked_models
+from imharness_reconstruction.ranked import BASELINE, ENOUGH, TRAINED, ranked_models
+from imharness_reconstruction.recognition import CELL, RECOGNISED, verdicts
 from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
 
 SOURCE = {"cluster": "source", "cluster_unit": "photograph"}
@@ -28,7 +22,6 @@ NOTES = {
     "as initialised": "Models as initialised: the first round of federated learning, in which gradients reveal most.",
 }
 NO_COMMON = "there is no image on which the attack converged for every ranked model"
-PEOPLE, PROXY = "people", "proxy: top-1 of a classifier, not people"
 
 
 def report(query: Query, share: float = 0.05) -> TrackReport:
@@ -44,7 +37,7 @@ def report(query: Query, share: float = 0.05) -> TrackReport:
     if studies:
         agreements = [agreement_table(studies), *map(matrix_table, studies), *map(comparison_table, studies)]
     main, *others = found.tables
-    return ranked_models(query, studies, share) + TrackReport(
+    return ranked_models(query, share) + TrackReport(
         tables=[main, *agreements, *_cost(query), *others],
         comparisons=found.comparisons,
         charts=_charts(main),
@@ -88,24 +81,6 @@ def leakages(query: Query) -> Blocks:
         measures=["score", "converged", "loss"],
         about=["closeness", "whole", "who", "source"],
     )
-
-
-def verdicts(query: Query) -> str:
-    """Return a SELECT of judgements: `score` is 1 for recognised, `who` names the judge; "" if nobody was asked.
-
-    People decide on every data set and attack that they were asked about, the judge on the others.
-    """
-    columns = f"SELECT {CELL}, name, CAST(recognised AS DOUBLE) AS score"
-    people, judge = "", ""
-    if "external" in query.steps:
-        given = set(query("SELECT * FROM external LIMIT 0"))
-        if {"recognised", "attack", "model", "defense"} <= given:
-            people = f"{columns}, '{PEOPLE}' AS who FROM external"
-    if "recognise" in query.steps:
-        judge = f"{columns}, '{PROXY}' AS who FROM recognise"
-    if people and judge:
-        return f"{people} UNION ALL {judge} ANTI JOIN external USING (dataset, attack)"
-    return people or judge
 
 
 def studies_of(scores: Blocks) -> list[Study]:
