@@ -192,50 +192,33 @@ class Pictures(SeverityLadder):
 
 
 class Thumbnails(ImageDataset):
-    """Crops of real photographs, shrunk to a few pixels; the label is the photograph.
+    """Crops of real photographs, shrunk to a few pixels; the label is the photograph."""
 
-    The first images are one crop of each photograph, the next ones the second crops, and so on.
-    """
-
-    info = Info(id="harness/thumbnails", version="5")
+    info = Info(id="harness/thumbnails", version="4")
     split: Literal["test", "train"] = Field(
         default="test", description="Which crops to use; training crops may overlap."
     )
-    shows: Literal["scenes", "textures", "pictures"] = Field(
-        default="scenes", description="Which photographs to use: nine, seven, or the 36 free ones that ship."
-    )
-    photographs: int = Field(
-        default=0, ge=0, le=36, description="Use only so many photographs, spread by name; 0: all."
+    shows: Literal["scenes", "textures"] = Field(
+        default="scenes", description="Which photographs to use; none is in both splits."
     )
     size: int = Field(default=32, ge=8, le=72, description="Side of a thumbnail, px.")
-    per_photograph: int = Field(default=2, ge=1, le=500, description="Crops per photograph.")
-    trained_on: int = Field(
-        default=0, ge=0, le=500, description="Crops per photograph in the training split; 0: 20 times as many."
+    per_photograph: int = Field(
+        default=2, ge=1, le=500, description="Crops per photograph; the training split has 20 times as many."
     )
-
-    def sources(self) -> list[str]:
-        """Return the photographs: names of those that ship, or full paths."""
-        every = {"scenes": (*SCENES, *FURTHER), "textures": TEXTURES, "pictures": Pictures().sources()}[self.shows]
-        some = min(self.photographs, len(every)) or len(every)
-        return [every[len(every) * i // some] for i in range(some)]
 
     def build(self, device: torch.device) -> ImageSet:
         """Return thumbnails with their label."""
-        test = self.split == "test"
-        count = self.per_photograph if test else self.trained_on or TRAINING_CROPS * self.per_photograph
-        side = 4 * self.size + (not test)  # crops of another size are cut at other places
-        sources = self.sources()
-        cut = [crops(source, side, count) for source in sources]
-        stems = [Path(source).stem for source in sources] * count
-        stack = [
-            cv2.resize(own[i], (self.size,) * 2, interpolation=cv2.INTER_AREA) for i in range(count) for own in cut
-        ]
-        names = [f"{stem}{'' if test else '-train'}-{i // len(sources)}" for i, stem in enumerate(stems)]
-        columns = {
-            "label": [*range(len(sources))] * count,
-            "class": [stem.replace("_", " ") for stem in stems],
-            "source": stems,
-        }
+        names, stack, labels, classes, sources = [], [], [], [], []
+        count = self.per_photograph * (1 if self.split == "test" else TRAINING_CROPS)
+        side = 4 * self.size + (self.split == "train")  # crops of another size are cut at other places
+        for label, source in enumerate((*SCENES, *FURTHER) if self.shows == "scenes" else TEXTURES):
+            for position, crop in enumerate(crops(source, side, count)):
+                names.append(f"{source}-{position}" if self.split == "test" else f"{source}-train-{position}")
+                stack.append(cv2.resize(crop, (self.size, self.size), interpolation=cv2.INTER_AREA))
+                labels.append(label)
+                classes.append(source.replace("_", " "))
+                sources.append(source)
+        columns = {"label": labels, "class": classes, "source": sources}
         return image_set(names, np.stack(stack), columns, "the photograph a crop comes from")
 
 

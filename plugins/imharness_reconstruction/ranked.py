@@ -23,6 +23,7 @@ from imharness_reconstruction.models.saved_classifier import ARCHITECTURES
 from imharness_reconstruction.models.untrained import Untrained
 from imharness_reconstruction.recognition import CELL, RECOGNISED, asked, instead_of_people, verdicts
 from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
+from imharness_reconstruction.units import of_source, repeated
 
 BASELINE = "harness/plain-gradient"
 TRAINED = "trained"
@@ -31,7 +32,6 @@ ENOUGH = 0.5
 """The smallest share of the images for which some attack must converge for a model to be ranked."""
 ID = "ranking"
 BY = ["dataset", "attack", "attacker", "state", "metric"]
-CLUSTER = {"cluster": "source", "cluster_unit": "photograph"}
 UNAWARE, ADAPTIVE = "unaware", "adaptive"
 ALSO = (RECOGNISED, "harness/semsim", PSNR)
 """By what a winner has to be better, too, whichever metric ranks; fixed here, not chosen on a board."""
@@ -148,7 +148,7 @@ def _rules(
         better,
         3,
         wins=Wins("protection-wins", "Which protected model leaks less", "reconstructions less close", unit=unit),
-        **CLUSTER,
+        **of_source(scores),
     )
     utility = Column(
         "utility",
@@ -157,7 +157,7 @@ def _rules(
         "higher",
         unit="held-out image",
         value=lambda entry: accuracy.get(entry, missing("not trained in this run")),
-        **CLUSTER,
+        **(of_source(right) if right is not None else {}),
     )
     return Contest(
         scores,
@@ -313,8 +313,10 @@ def _right(query: Query) -> Blocks | None:
 
 def _accuracies(right: Blocks | None) -> dict[str, Value]:
     """Return the test accuracy of every protected model that was trained."""
-    entries = right.entries if right is not None else ()
-    return {entry: mean_value(*right.once_by("source", "accuracy", entry)) for entry in entries} if right else {}
+    if right is None:
+        return {}
+    found = {entry: right.once_by("source", "accuracy", entry) for entry in right.entries}
+    return {entry: mean_value(numbers, repeated(sources)) for entry, (numbers, sources) in found.items()}
 
 
 def _never_crowned(query: Query, entries: Sequence[str], accuracy: Mapping[str, Value]) -> dict[str, str]:
@@ -338,10 +340,10 @@ def _mean_image(rules: Contest) -> str:
 
 
 def _small(query: Query) -> tuple[str, ...]:
-    """Return the proxy for private photographs, where the images are thumbnails."""
+    """Return the proxies for private photographs that the data sets are."""
     sets = query("SELECT DISTINCT dataset FROM leakage ORDER BY dataset")["dataset"]
-    thumbnails = [name for name in sets if "thumbnails" in name]
-    return ("thumbnails of a few photographs for private images",) if thumbnails else ()
+    known = {"thumbnails": "thumbnails of a few photographs", "digit-images": "handwritten digits"}
+    return tuple(f"{what} for private images" for id, what in known.items() if any(id in name for name in sets))
 
 
 def _absent(query: Query, rules: Contest) -> str:
@@ -376,7 +378,8 @@ def _beside(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy
         )
     )
     for place, (entry, row) in enumerate(values.items()):
-        row["converged"] = missing("no gradient") if entry == FLOOR else mean_value(*_explained(rules.scores, place))
+        done, sources = _explained(rules.scores, place)
+        row["converged"] = missing("no gradient") if entry == FLOOR else mean_value(done, repeated(sources))
     rows = [Row(label=entry, values=row) for entry, row in values.items()]
     return Table(
         id="worst-by-metric",

@@ -13,8 +13,8 @@ from imharness_reconstruction.convergence import SHARE
 from imharness_reconstruction.ranked import BASELINE, ENOUGH, TRAINED, ranked_models
 from imharness_reconstruction.recognition import CELL, RECOGNISED, verdicts
 from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
+from imharness_reconstruction.units import of_source, repeated
 
-SOURCE = {"cluster": "source", "cluster_unit": "photograph"}
 COMMON = "Mean over held-out images and the models that were trained under every defense."
 NOTES = {
     TRAINED: "Trained models: another image may have nearly the same gradient, so one that matches it need not be the "
@@ -208,9 +208,10 @@ def _column(scores: Blocks, metric: str, condition: int, reasons: Mapping[str, s
         numbers, sources = scores.once_by("source", "common", entry, chosen)
         if not len(numbers) and len(scores.once("score", entry, chosen)):
             return missing(NO_COMMON)
-        return mean_value(numbers, sources)
+        return mean_value(numbers, repeated(sources))
 
-    return Column(metric, label, text, better, of="common", where=where, wins=wins, value=cell, **SOURCE)
+    own = of_source(scores)
+    return Column(metric, label, text, better, of="common", where=where, wins=wins, value=cell, **own)
 
 
 def _cost(query: Query) -> list[Table]:
@@ -237,9 +238,9 @@ def _cost(query: Query) -> list[Table]:
     right = replace(right, values={"accuracy": accuracy, "common": common, "cost": lost})
     found = ranking(
         right,
-        Column("accuracy", "test accuracy", COMMON, "higher", of="common", **SOURCE),
-        replace(cost, **SOURCE),
-        *(_accuracy(**own) for own in right.conditions),
+        Column("accuracy", "test accuracy", COMMON, "higher", of="common", **of_source(right)),
+        replace(cost, **of_source(right)),
+        *(replace(_accuracy(**own), **of_source(right)) for own in right.conditions),
         id="cost",
         title="What a defense costs",
         caption="Accuracy on held-out images of classifiers that were trained under the defense.",
@@ -251,7 +252,7 @@ def _cost(query: Query) -> list[Table]:
 def _accuracy(dataset: str, model: str) -> Column:
     both, where = f"{dataset} {model}", {"dataset": dataset, "model": model}
     label = model.partition("/")[2]
-    return Column(both, label, f"Test accuracy, {both}.", "higher", of="accuracy", where=where, **SOURCE)
+    return Column(both, label, f"Test accuracy, {both}.", "higher", of="accuracy", where=where)
 
 
 def _charts(main: Table) -> list[Chart]:

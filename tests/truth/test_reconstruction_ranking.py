@@ -129,7 +129,10 @@ class Halver(ReconstructionAttack):
 
 
 def study(folder: Path, defenses: list[str], attacks: list[str]) -> TrackReport:
-    """Train the network under each defense, attack it, and return what the board shows."""
+    """Train the network under each defense, attack it, and return what the board shows if nobody recognises any.
+
+    Nine of them are too few to tell shares of recognised ones; `board` has more.
+    """
     own = (Album(), Doubled(), Mapped(), Same(), Halver(), Oracle(), Idle(), Spoilt(), Silent(), Eyes())
     registry = installed().joined([Registered(c, "test", Provenance("test", "1")) for c in own])
     select = {
@@ -145,7 +148,7 @@ def study(folder: Path, defenses: list[str], attacks: list[str]) -> TrackReport:
     cache = BuildCache(registry, Store(folder), torch.device("cpu"), 16)
     records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
     assert [record.failure for record in records if record.failure] == []
-    return report(ResultQuery(cache.store, records))
+    return report(ResultQuery(cache.store, [record for record in records if record.spec.step != "recognise"]))
 
 
 def psnr(images: Images) -> np.ndarray:
@@ -218,7 +221,7 @@ def test_the_numbers_of_the_headline_follow_from_the_scores_on_the_board(found: 
     said = [float(text) for text in re.findall(r"\d+\.\d{3}", ranking.claim)]
     assert said[:2] == pytest.approx(numbers, abs=5e-4)
     assert said[3:5] == [cells(found)[SPOILT]["utility"].value, 1.0]
-    assert "Proxies: top-1 of a classifier, not people" in ranking.claim
+    assert "Proxies: psnr for people" in ranking.claim
 
 
 def test_a_defense_that_changes_nothing_is_not_told_from_none(tmp_path: Path) -> None:
