@@ -8,11 +8,30 @@ import torch
 from pydantic import Field
 
 from imharness.data import ImageDataset, ImageRng, Images, ImageSet, Info, derive_seed, hookimpl
-from imharness_embedded.photographs import TEXTURES, TRAIN, content_of, crops, held_out, image_set, sources_in
-from imharness_vision.distortions import DISTORTIONS, distorted
+from imharness_embedded.photographs import (
+    TEXTURES,
+    TRAIN,
+    Pictures,
+    content_of,
+    crops,
+    held_out,
+    image_set,
+    sources_in,
+)
+from imharness_vision.distortions import DISTORTIONS, FAMILIES, distorted
 
 MILD, STRONG = (0.05, 0.25), (0.45, 1.0)
 """The severities of the two alternatives."""
+PROXY = "the order of strengths, not human judgements"
+KINDS = {
+    "photometric": tuple(FAMILIES["photometric"]),
+    "noise": tuple(FAMILIES["noise"]),
+    "detail": (*FAMILIES["blur"], *FAMILIES["compression"]),
+    "spatial": tuple(FAMILIES["spatial"]),
+}
+"""The families of `CrossedPairs`, with their distortions; blur and compression both take detail away."""
+ENDS = ("mild", "strong")
+Range = tuple[float, float]
 
 
 class DistortedPairs(ImageDataset):
@@ -58,8 +77,7 @@ class DistortedPairs(ImageDataset):
             "judges": [0] * (3 * len(groups)),
         }
         found = [f"{group}{end}" for group in groups for end in ("", "-mild", "-strong")]
-        proxy = "the order of strengths, not human judgements"
-        return image_set(found, stack.permute(0, 2, 3, 1).contiguous().numpy(), columns, proxy)
+        return image_set(found, stack.permute(0, 2, 3, 1).contiguous().numpy(), columns, PROXY)
 
     def _distorted(self, images: Images, groups: list[str], strength: tuple[float, float]) -> Images:
         """Return every image after two distortions of its own, with severities drawn between the two strengths."""
@@ -75,6 +93,64 @@ class DistortedPairs(ImageDataset):
         return out
 
 
+class CrossedPairs(ImageDataset):
+    """Forced choices on one crop of each of 36 free photographs, one for each family of distortions.
+
+    Both alternatives of a choice have a distortion of one family, of two different kinds, such as a shift and a warp.
+    Each photograph is one independent unit, and every family is on every photograph. Within a family, severities have
+    nearly one scale, such as the share of the side by which pixels move; still, that the milder alternative is nearer
+    is a proxy: nobody was asked.
+    """
+
+    info = Info(id="harness/crossed-pairs", version="1")
+    split: Literal["test", "train"] = Field(
+        default="test", description="Which photographs to use; no photograph is in both splits."
+    )
+    size: int = Field(default=176, ge=16, le=256, description="Side of a crop, px.")
+    mild: Range = Field(default=(0.1, 0.3), description="Severities of the nearer alternative, from 0 to 1.")
+    strong: Range = Field(default=(0.4, 0.7), description="Severities of the other alternative, from 0 to 1.")
+
+    def build(self, device: torch.device) -> ImageSet:
+        """Return crops, each followed by alternative 0, the milder one, and alternative 1 of every family."""
+        sources = Pictures().sources() if self.split == "test" else (*TRAIN, *TEXTURES)
+        clean = np.stack([crops(source, self.size, 1)[0] for source in sources])
+        images = torch.from_numpy(clean).permute(0, 3, 1, 2).float().div(255)
+        stems = [Path(source).stem for source in sources]
+        parts = [images, *(self._distorted(images, stems, family, end) for family in KINDS for end in ENDS)]
+        shown = torch.stack(parts, dim=1).flatten(0, 1).mul(255).round().byte()
+        families = ["", *(family for family in KINDS for _ in ENDS)]
+        groups = [f"{stem}-{family}" if family else "" for stem in stems for family in families]
+        ends, n = ["", *list(ENDS) * len(KINDS)], len(stems)
+        of = [stem for stem in stems for _ in families]
+        columns = {
+            "reference": of,
+            "photograph": of,
+            "family": families * n,
+            "group": groups,
+            "choice": [-1, *[0, 1] * len(KINDS)] * n,
+            "judge": [float("nan"), *[0.0, 0.0] * len(KINDS)] * n,
+            "judges": [0] * len(of),
+        }
+        names = [f"{group}-{end}" if end else stem for stem, group, end in zip(of, groups, ends * n, strict=True)]
+        return image_set(names, shown.permute(0, 2, 3, 1).contiguous().numpy(), columns, PROXY)
+
+    def _distorted(self, images: Images, stems: list[str], family: str, end: str) -> Images:
+        """Return every image after one distortion of a family, milder or stronger as `end` says."""
+        kinds, (low, high) = KINDS[family], self.mild if end == "mild" else self.strong
+        turn = 0 if end == "mild" else 1
+        out = images.clone()
+        for number, kind in enumerate(kinds):
+            rows = [
+                i
+                for i in range(len(stems))
+                if (i + turn * (1 + i // len(kinds) % (len(kinds) - 1))) % len(kinds) == number
+            ]
+            streams = ImageRng([derive_seed("crossed-pairs", stems[i], family, end, self.size) for i in rows])
+            severity = low + (high - low) * streams.uniform(1)[:, 0]
+            out[rows] = DISTORTIONS[kind](images[rows], severity, streams).clamp(0, 1)
+        return out
+
+
 @hookimpl
 def components() -> list[ImageDataset]:
-    return [DistortedPairs()]
+    return [DistortedPairs(), CrossedPairs()]

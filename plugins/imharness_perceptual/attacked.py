@@ -13,11 +13,12 @@ from imharness_perceptual.verdicts import credit
 
 
 def attacked(query: Query) -> Table:
-    """Return how far each distance is moved, relative to itself, and how many choices stay right under attack."""
+    """Return how far each distance is moved, relative to itself, and how many choices on a ladder stay right."""
     sql = f"SELECT * FROM attack WHERE along = '{OWN}'"
     by, about = ["radius", "dataset", "attack"], ["reference", "photograph", "family", "severity"]
     images = query.blocks(sql, entry="metric", by=by, measures=["before", "after"], about=about)
     choice = {"unit": "forced choice", "cluster_unit": "photograph"}
+    ladder = any(len(_steps(images, c)[0]) for c in range(len(images.conditions)))
     columns = [
         ColumnSpec(
             key="right-0",
@@ -26,7 +27,7 @@ def attacked(query: Query) -> Table:
             description="Share of forced choices on the ladder that are right without an attack.",
             **choice,
         )
-    ]
+    ] * ladder
     once = list({own["dataset"]: c for c, own in enumerate(images.conditions)}.values())
     values = {metric: {"right-0": _right(images, metric, once, "before")} for metric in images.entries}
     for radius in sorted({own["radius"] for own in images.conditions}, key=int):
@@ -45,7 +46,7 @@ def attacked(query: Query) -> Table:
             description=f"Share of choices that are right when the nearer image is attacked within {radius}/255.",
             **choice,
         )
-        columns += [moved, right]
+        columns += [moved, *[right] * ladder]
         here = images.where(radius=radius)
         for metric, own in values.items():
             own[moved.key] = _moved(images, metric, here)
@@ -54,9 +55,14 @@ def attacked(query: Query) -> Table:
         id="attacked",
         title="Distances under attack",
         caption="Study table: an attack that follows a distance's own gradient pushes a distorted image away from its "
-        "reference inside a small ball. How far does the distance move, as a multiple of the mean distance, and is the "
-        "milder of two distortions still the nearer one? The first depends on the scale of a distance, and PSNR, which "
-        "falls from infinity, has none; the second does not, so the table is ranked by it.",
+        "reference inside a small ball. How far does the distance move, as a multiple of the mean distance? That depends on the scale of a distance, and "
+        "PSNR, which falls from infinity, has none. "
+        + (
+            "And is the milder of two neighbouring severities still the nearer one? That depends on no scale, so the "
+            "table is ranked by it."
+            if ladder
+            else "How many forced choices stay right, which depends on no scale, is in the ranking."
+        ),
         entry="metric",
         columns=tuple(columns),
         rows=tuple(ranked((Row(label=metric, values=own) for metric, own in values.items()), *columns[:-3:-1])),
@@ -77,11 +83,15 @@ def _moved(images: Blocks, metric: str, conditions: Sequence[int]) -> Value:
     return mean_value((after - before) / max(float(np.abs(before).mean()), 1e-12), repeated(photographs[known]))
 
 
+def _steps(images: Blocks, c: int) -> tuple[np.ndarray, ...]:
+    return steps(*(images.about[name][c] for name in ("reference", "family", "severity")))
+
+
 def _right(images: Blocks, metric: str, conditions: Sequence[int], measure: str) -> Value:
     """Return the share of milder alternatives, seen by `measure`, that are nearer than untouched stronger ones."""
     row, found, photographs = images.entries.index(metric), [np.zeros(0)], [np.zeros(0, object)]
     for c in conditions:
-        first, second, _ = steps(*(images.about[name][c] for name in ("reference", "family", "severity")))
+        first, second, _ = _steps(images, c)
         milder, stronger = images.values[measure][c][row, first], images.values["before"][c][row, second]
         found.append(credit(milder, stronger, np.zeros(len(first))))
         photographs.append(images.about["photograph"][c][first])

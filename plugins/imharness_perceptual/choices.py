@@ -32,11 +32,18 @@ def distances(query: Query) -> Blocks:
 
 
 def attacked_distances(query: Query) -> Blocks:
-    """Return d(x, reference) without an attack and `after` one, by data set, attack, radius and what it follows."""
+    """Return d(x, reference) without an attack and `after` one, by data set, attack, radius and what it follows.
+
+    `after` is NaN for images that were not attacked.
+    """
     known = ", ".join(f'd."{name}"' for name in FACTS)
     sql = (
-        f"SELECT a.metric, a.dataset, a.attack, a.radius, a.along, {known}, a.before AS distance, a.after "
-        "FROM distance AS d JOIN attack AS a USING (metric, dataset, name)"
+        f"SELECT hit.metric, hit.dataset, hit.attack, hit.radius, hit.along, {known}, "
+        "COALESCE(a.before, d.distance) AS distance, a.after "
+        "FROM (SELECT DISTINCT metric, dataset, attack, radius, along FROM attack) AS hit "
+        "JOIN distance AS d USING (metric, dataset) "
+        "LEFT JOIN attack AS a ON a.metric = hit.metric AND a.dataset = hit.dataset AND a.attack = hit.attack "
+        "AND a.radius = hit.radius AND a.along = hit.along AND a.name = d.name"
     )
     by, measures = ["dataset", "attack", "radius", "along"], ["distance", "after"]
     return query.blocks(sql, entry="metric", by=by, measures=measures, about=FACTS)
@@ -54,7 +61,8 @@ def forced_choices(images: Blocks) -> Blocks:
     milder alternative 0 is always nearer. ``about`` has the `photograph` of a choice, the `judge` share that found 1
     nearer, and the number of `judges`: 0 where nobody was asked, NaN where the data do not say.
 
-    Where `images` have a measure `after` an attack, the alternative that judges find nearer is the attacked one.
+    Where `images` have a measure `after` an attack, the alternative that judges find nearer is the attacked one, and
+    choices in which it was not attacked are left out.
     """
     found = []
     for pairs in (_judged, _neighbours):
@@ -66,9 +74,12 @@ def forced_choices(images: Blocks) -> Blocks:
             zero = np.where(judge > 0.5, block[:, first], moved[:, first])
             one = np.where(judge > 0.5, moved[:, second], block[:, second])
             names = np.array([f"{own['dataset']} {unit}" for unit in units], dtype=object)
-            right = credit(zero, one, judge)
+            met = ~np.isnan(np.where(judge > 0.5, moved[:, second], moved[:, first])).all(axis=0)
+            kept = met if "after" in images.values else np.ones(len(names), bool)
             about = {"family": known["family"][first], "photograph": known["photograph"][first]}
-            found.append((own, names, right, {**about, "judge": judge, "judges": judges}))
+            about |= {"judge": judge, "judges": judges}
+            right = credit(zero, one, judge)[:, kept]
+            found.append((own, names[kept], right, {name: values[kept] for name, values in about.items()}))
     found = [part for part in found if len(part[1])]
     together = Blocks(
         images.entries,

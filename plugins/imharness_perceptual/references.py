@@ -14,6 +14,8 @@ Features = Sequence[torch.Tensor]
 class ReferenceFeatures:
     """Calls `compute`, images ``(N, 3, H, W)`` -> features, once for each of the last `kept` different batches.
 
+    In a batch, references that are equal are computed once; features have one row for each image.
+
     On other devices than the CPU, and for references that need a gradient, the function is called every time.
     """
 
@@ -28,11 +30,20 @@ class ReferenceFeatures:
         key = _key(reference)
         if key not in self._known:
             with torch.no_grad():
-                self._known[key] = self._compute(reference)
+                self._known[key] = self._different(reference)
         self._known.move_to_end(key)
         while len(self._known) > self._kept:
             self._known.popitem(last=False)
         return self._known[key]
+
+    def _different(self, reference: Images) -> Features:
+        first: dict[bytes, int] = {}
+        place = [first.setdefault(_key(image), i) for i, image in enumerate(reference)]
+        if len(first) == len(reference):
+            return self._compute(reference)
+        rows = {i: row for row, i in enumerate(first.values())}
+        found = self._compute(reference[list(rows)])
+        return [own[[rows[i] for i in place]] for own in found]
 
 
 def _key(images: Images) -> bytes:

@@ -51,7 +51,7 @@ def distance(context: StepContext) -> StepResult:
     return StepResult(rows={**rows, **found}, facts={"ms": context.time_per_image(lambda x: metric(x, x), images)})
 
 
-@step(version="4", shared=True)
+@step(version="5", shared=True)
 def attack(context: StepContext) -> StepResult:
     """Push distorted images away from their references by the metric; results are rounded to 8 bits first.
 
@@ -93,12 +93,14 @@ def _followed(context: StepContext) -> str:
 def spread(images: ImageSet, count: int) -> list[int]:
     """Return the positions of distorted images, about `count` of them, spread over the photographs; 0: all.
 
-    Images that are compared, a distortion's severities on one reference or the alternatives of one choice, are taken
-    together. Every photograph gives one such group before any gives a second; a hash of names decides which comes
-    first.
+    Of a choice, only the alternative that judges find nearer is taken: to push the other one away changes no choice.
+    A distortion's severities on one reference are taken together. Every photograph gives one such group before any
+    gives a second; a hash of names decides which comes first.
     """
     reference, photograph = np.asarray(images.columns["reference"]), _photographs(images)
-    distorted = np.flatnonzero(reference != np.array(images.names))
+    choice, judge = (_column(images, name) for name in ("choice", "judge"))
+    farther = (choice == 1) & ~(judge > 0.5) | (choice == 0) & (judge > 0.5)
+    distorted = np.flatnonzero((reference != np.array(images.names)) & ~farther)
     facts = [values[distorted] for values in (reference, _column(images, "family"), _column(images, "group"))]
     group = np.array([" ".join(map(str, own)) for own in zip(*facts, strict=True)])
     names, first, place, sizes = np.unique(group, return_index=True, return_inverse=True, return_counts=True)

@@ -9,18 +9,16 @@ Intervals resample models, over which the correlations are taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from imharness.contests import own_among
 from imharness.stats import NotTestable, interval, kendall_rows, spearman_rows, williams
 from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, missing, ranked, value_of
+from imharness_reconstruction.recognition import RECOGNISED
 from imharness_reconstruction.resolution import limit_of
 
-RECOGNISED = "recognised"
-"""The name that takes a metric's place: 1 where a reconstruction was recognised, 0 where it was not."""
 FEWEST = 6
 RANKINGS = {"rho": ("Spearman correlation", spearman_rows), "tau": ("Kendall correlation", kendall_rows)}
 
@@ -76,14 +74,6 @@ class Study:
         return cls(
             here["dataset"], here["attack"], tuple(names.tolist()), grids, judgements, who, here.get("state", "")
         )
-
-    def of_own(self) -> Study | None:
-        """Return the study of the harness's own models and defenses alone, or None with fewer than `FEWEST` of them."""
-        own = np.isin(self.models, own_among(self.models))
-        if own.sum() < FEWEST:
-            return None
-        scores = {metric: grid[own] for metric, grid in self.scores.items()}
-        return replace(self, models=tuple(np.array(self.models)[own].tolist()), scores=scores, people=self.people[own])
 
     @property
     def place(self) -> str:

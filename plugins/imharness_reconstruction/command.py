@@ -35,7 +35,7 @@ def export(store: str, out: Path, assets: Path | None) -> None:
     """
     from imharness.commands import add_assets, console, query
     from imharness_reconstruction.export import recognised, write
-    from imharness_reconstruction.tables import verdicts
+    from imharness_reconstruction.recognition import verdicts
 
     if assets is not None:
         add_assets(assets)

@@ -1,16 +1,16 @@
 """Ranks protected models by leakage: for each image, the strongest attack that converged counts.
 
-An entry is a model with a defense. Its leakage is how close a reconstruction comes, by the metric that agrees best with
-people; its utility is test accuracy. A model is attacked as trained and as initialised, because gradients are shared
-from the first round of training on. An attack that did not converge says nothing about a defense, so for each private
-image the strongest attack that did converge counts.
+An entry is a model with a defense. Its leakage is how close a reconstruction comes, by PSNR, and whether the private
+image is recognised; its utility is test accuracy. A model is attacked as trained and as initialised, because gradients
+are shared from the first round of training on. An attack that did not converge says nothing about a defense, so for
+each private image the strongest attack that did converge counts.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,53 +19,33 @@ from imharness.contests import Yardstick as Further
 from imharness.stats import contributions
 from imharness.tables import Blocks, Chart, Column, ColumnSpec, Row, Table, Value, Wins, mean_value, missing, ranked
 from imharness.tracks import Query, TrackReport
-from imharness_reconstruction.agreement import Study, agreement
-from imharness_reconstruction.measured import BASELINE, CLUSTER, FLOOR, UNAWARE, accuracies, classified_right, scores_of
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES
 from imharness_reconstruction.models.untrained import Untrained
-from imharness_reconstruction.resolution import PSNR, limit_of
+from imharness_reconstruction.recognition import CELL, RECOGNISED, asked, instead_of_people, verdicts
+from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
+from imharness_reconstruction.units import of_source, repeated
 
+BASELINE = "harness/plain-gradient"
+TRAINED = "trained"
+FLOOR = "mean image"
 ENOUGH = 0.5
 """The smallest share of the images for which some attack must converge for a model to be ranked."""
 ID = "ranking"
-ALSO = ("harness/semsim", "harness/psnr")
-"""Metrics by which a winner has to be better, too, whichever ranks; fixed here, not chosen on a board."""
+BY = ["dataset", "attack", "attacker", "state", "metric"]
+UNAWARE, ADAPTIVE = "unaware", "adaptive"
+ALSO = (RECOGNISED, "harness/semsim", PSNR)
+"""By what a winner has to be better, too, whichever metric ranks; fixed here, not chosen on a board."""
 SURVIVING = re.compile(r"\[surviving=[^,\]]*\]|surviving=[^,\]]*,|,surviving=[^,\]]*")
 
 
-@dataclass(frozen=True)
-class Yardstick:
-    """The metric by which leakage is ranked, the reason for it, and the proxies for people."""
+def measure(metrics: Sequence[str]) -> str:
+    """Return the metric of single images that ranks: PSNR, or the first of the harness's own where it was not measured.
 
-    metric: str
-    reason: str
-    proxies: tuple[str, ...]
-
-
-def yardstick(studies: Sequence[Study], metrics: Sequence[str]) -> Yardstick:
-    """Return the metric of single images whose ranking of models agrees best with people, by its mean signed rho.
-
-    Studies by people count; those by a classifier count only if there are none. Without any study, it is PSNR. Where
-    the harness has metrics of its own, only those are considered, and of each study its own models where they are
-    enough, so that submissions neither bring the yardstick nor choose it.
+    It is fixed here and not chosen by what agrees best with people: on the reconstructions that are ranked, such a
+    choice would follow chance. Metrics of others rank only where the harness has none of its own.
     """
-    metrics = own_among(metrics)
-    studies = [own for study in studies if (own := study.of_own())] or studies
-    asked = [study for study in studies if "proxy" not in study.who] or list(studies)
-    means: dict[str, float] = {}
-    for metric in metrics:
-        found = [agreement(study, metric, "rho").value for study in asked if metric in study.scores]
-        known = [rho for rho in found if rho is not None]
-        if known:
-            means[metric] = float(np.mean(known))
-    who = tuple(sorted({study.who.removeprefix("proxy: ") for study in asked if "proxy" in study.who}))
-    if not means:
-        first = PSNR if PSNR in metrics else min(metrics)
-        return Yardstick(first, "nobody was asked which metric agrees with people", (f"{_short(first)} for people",))
-    best = min(means, key=lambda metric: (-means[metric], metric != PSNR, metric))
-    by = "people recognised" if not who else "a classifier recognised, not people"
-    about = f"its ranking of models agrees best with what {by}: mean rho {means[best]:.2f} over {len(asked)} studies"
-    return Yardstick(best, about, who)
+    own = own_among(metrics)
+    return PSNR if PSNR in own else min(own)
 
 
 def _further(rules: Contest) -> Further:
@@ -75,23 +55,25 @@ def _further(rules: Contest) -> Further:
     return Further(rules.scores.part(rules.settings), replace(own, wins=wins))
 
 
-def ranked_models(query: Query, studies: Sequence[Study], share: float) -> TrackReport:
+def ranked_models(query: Query, share: float) -> TrackReport:
     """Return the ranking, with a table of every metric on the same reconstructions; nothing without scores."""
     kinds = query("SELECT DISTINCT metric, closeness FROM leakage ORDER BY metric")
     closeness = dict(zip(kinds["metric"], kinds["closeness"], strict=True))
-    chosen = yardstick(studies, list(closeness))
-    right = classified_right(query)
-    accuracy = accuracies(right)
-    rules = _rules(query, chosen.metric, closeness[chosen.metric], accuracy, share, right)
+    chosen = measure(list(closeness))
+    who = asked(query)
+    closeness |= {RECOGNISED: 1} if who else {}
+    right = _right(query)
+    accuracy = _accuracies(right)
+    rules = _rules(query, chosen, closeness[chosen], accuracy, share, right)
     without = f", and {_mean_image(rules)} is reached without any gradient" if FLOOR in rules.scores.entries else ""
     label = rules.protection.label
     rules = replace(
         rules,
-        proxies=(*chosen.proxies, *_small(query)),
+        proxies=(*instead_of_people(who, _short(chosen)), *_small(query)),
         yardsticks=[
             _further(_rules(query, metric, closeness[metric], accuracy, share))
             for metric in ALSO
-            if metric in closeness and metric != chosen.metric
+            if metric in closeness and metric != chosen
         ],
         claim=f"{{winner}} leaks least of the models that keep test accuracy: the strongest attack that converged "
         f"reaches {label} {{protection}}; without a defense it reaches {{without}}{without}. Test accuracy is "
@@ -103,14 +85,15 @@ def ranked_models(query: Query, studies: Sequence[Study], share: float) -> Track
         title="Protected models by what the strongest attack rebuilds",
         caption="A row is a model with a defense. For each private image the closest reconstruction counts, over the "
         "attacks that converged and over the model as trained and as initialised; the less close, the better. "
-        f"Closeness is {label}, as {chosen.reason}. The gate is the test accuracy of the best undefended model, "
-        "whatever its architecture. Attackers who know the defense match only the non-zero coordinates if most are 0, "
-        "as after pruning. The columns by attacker are means over the attacks and states that each model met, which "
+        f"Closeness is {label}. A winner is better by {_also(rules)} too; these are the same on every board. "
+        "The gate is the test accuracy of the best undefended model, whatever its architecture. Attackers who know the "
+        "defense match only the non-zero coordinates if most are 0, as after pruning. The columns by "
+        "attacker are means over the attacks and states that each model met, which "
         "may differ. The mean image is a guess without any gradient. "
         "Means are over the n images on which an attack converged. A place counts the models that are ahead, each by "
         "the mean difference over the images of both; no test decides it. So a model can be placed behind another one "
         "whose mean, over other images, is worse."
-        f"{limit_of([chosen.metric])}",
+        f"{limit_of([chosen])}",
         entry="protected model",
         note=_absent(query, rules),
     )
@@ -133,7 +116,12 @@ def ranked_models(query: Query, studies: Sequence[Study], share: float) -> Track
 
 
 def _short(metric: str) -> str:
-    return metric.partition("/")[2]
+    return metric.rpartition("/")[2]
+
+
+def _also(rules: Contest) -> str:
+    """Return the further yardsticks in words."""
+    return " and ".join(own.protection.label for own in rules.yardsticks) or "no further yardstick"
 
 
 def _rules(
@@ -144,7 +132,7 @@ def _rules(
     share: float,
     right: Blocks | None = None,
 ) -> Contest:
-    scores, unknown = _shared(scores_of(query, metric), accuracy)
+    scores, unknown = _shared(_scores(query, metric), accuracy)
     plain = [entry for entry in scores.entries if entry.endswith(f" + {BASELINE}")]
     best = max(
         own_among(plain),
@@ -156,11 +144,13 @@ def _rules(
     protection = Column(
         "score",
         _short(metric),
-        f"{_short(metric)} between reconstruction and private image.",
+        "Share of private images that are recognised."
+        if metric == RECOGNISED
+        else f"{_short(metric)} between reconstruction and private image.",
         better,
         3,
         wins=Wins("protection-wins", "Which protected model leaks less", "reconstructions less close", unit=unit),
-        **CLUSTER,
+        **of_source(scores),
     )
     utility = Column(
         "utility",
@@ -169,7 +159,7 @@ def _rules(
         "higher",
         unit="held-out image",
         value=lambda entry: accuracy.get(entry, missing("not trained in this run")),
-        **CLUSTER,
+        **(of_source(right) if right is not None else {}),
     )
     return Contest(
         scores,
@@ -189,6 +179,66 @@ def _rules(
         unknown=unknown,
         met="failed",
     )
+
+
+def _scores(query: Query, metric: str) -> Blocks:
+    """Return the scores of protected models and of the mean image; `failed` is 1 where an attack did not converge."""
+    columns = set(query("SELECT * FROM reconstruct LIMIT 0")) if _has_rows(query, "reconstruct") else set()
+    told = {"converged", "state", "source"} <= columns
+    facts = f"SELECT {CELL}, name, source, state, converged FROM reconstruct"
+    if not told:
+        facts = f"SELECT DISTINCT {CELL}, name, name AS source, '' AS state, NULL AS converged FROM leakage"
+    measured = f"SELECT {CELL}, name, metric, score FROM leakage WHERE metric = {_quoted(metric)}"
+    if metric == RECOGNISED:
+        measured = f"SELECT {CELL}, name, '{RECOGNISED}' AS metric, score FROM ({verdicts(query)})"
+    trained = f"SELECT DISTINCT model FROM ({facts}) WHERE state = '{TRAINED}'"
+    alike = ", ".join(f"('{Untrained(architecture=a).label}', '{own.label}')" for a, own in ARCHITECTURES.items())
+    adaptive, wanted = ", ".join(map(_quoted, _adaptive(query))) or "''", _quoted(metric)
+    psnr = f"CASE WHEN metric = '{PSNR}' AND NOT isnan(score) THEN least(score, {RESOLVED}) ELSE score END"
+    guesses = ""
+    if "guess" in query.steps:
+        guesses = (
+            f" UNION ALL SELECT '{FLOOR}', dataset, attack, attacker, state, name, source, guess.score, NULL FROM "
+            f"(SELECT * FROM guess WHERE metric = {wanted}) AS guess "
+            "JOIN (SELECT DISTINCT dataset, attack, attacker, state, name, source FROM own) USING (dataset, name)"
+        )
+    return query.blocks(
+        f"WITH facts AS ({facts}), alike AS (SELECT * FROM (VALUES {alike}) AS t(model, same) "
+        f"WHERE same IN ({trained})), "
+        f"cells AS (SELECT measured.*, source, state, converged FROM ({measured}) AS measured "
+        f"JOIN facts USING ({CELL}, name)), "
+        "named AS (SELECT cells.*, COALESCE(same, model) AS entered FROM cells LEFT JOIN alike USING (model) "
+        f"UNION ALL SELECT cells.*, model FROM cells JOIN alike USING (model) WHERE defense = '{BASELINE}'), "
+        "own AS (SELECT entered || ' + ' || defense AS entry, dataset, attack, "
+        f"CASE WHEN attack IN ({adaptive}) THEN '{ADAPTIVE}' ELSE '{UNAWARE}' END AS attacker, state, name, "
+        f"COALESCE(source, name) AS source, {psnr} AS score, CAST(converged AS DOUBLE) AS converged FROM named) "
+        f"SELECT entry, dataset, attack, attacker, state, {wanted} AS metric, dataset || ' ' || name AS image, "
+        "dataset || ' ' || source AS source, CASE WHEN converged = 0 THEN NULL ELSE score END AS score, "
+        f"CASE WHEN converged = 0 THEN 1.0 ELSE 0.0 END AS failed FROM (SELECT * FROM own{guesses})",
+        entry="entry",
+        by=BY,
+        unit="image",
+        measures=["score", "failed"],
+        about=["source"],
+    )
+
+
+def _quoted(text: str) -> str:
+    """Return a text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _has_rows(query: Query, step: str) -> bool:
+    found = query(f"SELECT 1 AS found FROM information_schema.tables WHERE table_name = '{step}'")
+    return bool(len(found["found"]))
+
+
+def _adaptive(query: Query) -> list[str]:
+    """Return the attacks that match only the coordinates that pruning left."""
+    if not _has_rows(query, "components"):
+        return []
+    sql = "SELECT label FROM components WHERE kind = 'attack' AND (parameters->>'surviving') = 'true' ORDER BY label"
+    return [str(label) for label in query(sql)["label"]]
 
 
 def _shared(scores: Blocks, accuracy: Mapping[str, Value]) -> tuple[Blocks, dict[str, str]]:
@@ -248,6 +298,30 @@ def _beside_plain(right: Blocks, entry: str, plain: str) -> tuple[np.ndarray, np
     return own, beside
 
 
+def _right(query: Query) -> Blocks | None:
+    """Return 1 for each held-out image that a protected model classifies right, else 0; None where none was trained."""
+    if "train" not in query.steps:
+        return None
+    source = "source" if "source" in query("SELECT * FROM train LIMIT 0") else "name"
+    return query.blocks(
+        f"SELECT dataset, dataset || ' ' || name AS image, dataset || ' ' || {source} AS source, "
+        "model || ' + ' || defense AS entry, CAST(\"right\" AS DOUBLE) AS accuracy FROM train",
+        entry="entry",
+        by=["dataset"],
+        unit="image",
+        measures=["accuracy"],
+        about=["source"],
+    )
+
+
+def _accuracies(right: Blocks | None) -> dict[str, Value]:
+    """Return the test accuracy of every protected model that was trained."""
+    if right is None:
+        return {}
+    found = {entry: right.once_by("source", "accuracy", entry) for entry in right.entries}
+    return {entry: mean_value(numbers, repeated(sources)) for entry, (numbers, sources) in found.items()}
+
+
 def _never_crowned(query: Query, entries: Sequence[str], accuracy: Mapping[str, Value]) -> dict[str, str]:
     """Return the entries that can never win, each with the reason."""
     found = {FLOOR: "no gradient"} if FLOOR in entries else {}
@@ -269,10 +343,10 @@ def _mean_image(rules: Contest) -> str:
 
 
 def _small(query: Query) -> tuple[str, ...]:
-    """Return the proxy for private photographs, where the images are thumbnails."""
+    """Return the proxies for private photographs that the data sets are."""
     sets = query("SELECT DISTINCT dataset FROM leakage ORDER BY dataset")["dataset"]
-    thumbnails = [name for name in sets if "thumbnails" in name]
-    return ("thumbnails of a few photographs for private images",) if thumbnails else ()
+    known = {"thumbnails": "thumbnails of a few photographs", "digit-images": "handwritten digits"}
+    return tuple(f"{what} for private images" for id, what in known.items() if any(id in name for name in sets))
 
 
 def _absent(query: Query, rules: Contest) -> str:
@@ -307,7 +381,8 @@ def _beside(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy
         )
     )
     for place, (entry, row) in enumerate(values.items()):
-        row["converged"] = missing("no gradient") if entry == FLOOR else mean_value(*_explained(rules.scores, place))
+        done, sources = _explained(rules.scores, place)
+        row["converged"] = missing("no gradient") if entry == FLOOR else mean_value(done, repeated(sources))
     rows = [Row(label=entry, values=row) for entry, row in values.items()]
     return Table(
         id="worst-by-metric",

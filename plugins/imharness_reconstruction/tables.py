@@ -8,18 +8,12 @@ import numpy as np
 
 from imharness.tables import Blocks, Chart, Column, Example, Panel, Table, Value, Wins, mean_value, missing, ranking
 from imharness.tracks import Query, TrackReport
-from imharness_reconstruction.agreement import (
-    RECOGNISED,
-    Study,
-    agreement_table,
-    comparison_table,
-    matrix_table,
-    slug,
-)
+from imharness_reconstruction.agreement import Study, agreement_table, comparison_table, matrix_table, slug
 from imharness_reconstruction.convergence import SHARE
-from imharness_reconstruction.measured import BASELINE, CELL, CLUSTER, TRAINED
-from imharness_reconstruction.ranked import ENOUGH, ranked_models
+from imharness_reconstruction.ranked import BASELINE, ENOUGH, TRAINED, ranked_models
+from imharness_reconstruction.recognition import CELL, RECOGNISED, verdicts
 from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
+from imharness_reconstruction.units import of_source, repeated
 
 COMMON = "Mean over held-out images and the models that were trained under every defense."
 NOTES = {
@@ -28,7 +22,6 @@ NOTES = {
     "as initialised": "Models as initialised: the first round of federated learning, in which gradients reveal most.",
 }
 NO_COMMON = "there is no image on which the attack converged for every ranked model"
-PEOPLE, PROXY = "people", "proxy: top-1 of a classifier, not people"
 
 
 def report(query: Query, share: float = 0.05) -> TrackReport:
@@ -44,7 +37,7 @@ def report(query: Query, share: float = 0.05) -> TrackReport:
     if studies:
         agreements = [agreement_table(studies), *map(matrix_table, studies), *map(comparison_table, studies)]
     main, *others = found.tables
-    return ranked_models(query, studies, share) + TrackReport(
+    return ranked_models(query, share) + TrackReport(
         tables=[main, *agreements, *_cost(query), *others],
         comparisons=found.comparisons,
         charts=_charts(main),
@@ -88,24 +81,6 @@ def leakages(query: Query) -> Blocks:
         measures=["score", "converged", "loss"],
         about=["closeness", "whole", "who", "source"],
     )
-
-
-def verdicts(query: Query) -> str:
-    """Return a SELECT of judgements: `score` is 1 for recognised, `who` names the judge; "" if nobody was asked.
-
-    People decide on every data set and attack that they were asked about, the judge on the others.
-    """
-    columns = f"SELECT {CELL}, name, CAST(recognised AS DOUBLE) AS score"
-    people, judge = "", ""
-    if "external" in query.steps:
-        given = set(query("SELECT * FROM external LIMIT 0"))
-        if {"recognised", "attack", "model", "defense"} <= given:
-            people = f"{columns}, '{PEOPLE}' AS who FROM external"
-    if "recognise" in query.steps:
-        judge = f"{columns}, '{PROXY}' AS who FROM recognise"
-    if people and judge:
-        return f"{people} UNION ALL {judge} ANTI JOIN external USING (dataset, attack)"
-    return people or judge
 
 
 def studies_of(scores: Blocks) -> list[Study]:
@@ -233,9 +208,10 @@ def _column(scores: Blocks, metric: str, condition: int, reasons: Mapping[str, s
         numbers, sources = scores.once_by("source", "common", entry, chosen)
         if not len(numbers) and len(scores.once("score", entry, chosen)):
             return missing(NO_COMMON)
-        return mean_value(numbers, sources)
+        return mean_value(numbers, repeated(sources))
 
-    return Column(metric, label, text, better, of="common", where=where, wins=wins, value=cell, **CLUSTER)
+    own = of_source(scores)
+    return Column(metric, label, text, better, of="common", where=where, wins=wins, value=cell, **own)
 
 
 def _cost(query: Query) -> list[Table]:
@@ -262,9 +238,9 @@ def _cost(query: Query) -> list[Table]:
     right = replace(right, values={"accuracy": accuracy, "common": common, "cost": lost})
     found = ranking(
         right,
-        Column("accuracy", "test accuracy", COMMON, "higher", of="common", **CLUSTER),
-        replace(cost, **CLUSTER),
-        *(_accuracy(**own) for own in right.conditions),
+        Column("accuracy", "test accuracy", COMMON, "higher", of="common", **of_source(right)),
+        replace(cost, **of_source(right)),
+        *(replace(_accuracy(**own), **of_source(right)) for own in right.conditions),
         id="cost",
         title="What a defense costs",
         caption="Accuracy on held-out images of classifiers that were trained under the defense.",
@@ -276,7 +252,7 @@ def _cost(query: Query) -> list[Table]:
 def _accuracy(dataset: str, model: str) -> Column:
     both, where = f"{dataset} {model}", {"dataset": dataset, "model": model}
     label = model.partition("/")[2]
-    return Column(both, label, f"Test accuracy, {both}.", "higher", of="accuracy", where=where, **CLUSTER)
+    return Column(both, label, f"Test accuracy, {both}.", "higher", of="accuracy", where=where)
 
 
 def _charts(main: Table) -> list[Chart]:

@@ -2,8 +2,9 @@
 
 A protected model is a classifier with a defense. Its leakage under a metric is the mean, over images, of how close the
 reconstruction comes to the private image; SemSim ranks protected models by it (section 3). The ranking by people, the
-share of reconstructions they recognise, shows which metric can be trusted (section 4). By that metric the main table
-ranks how close the strongest attack comes, with the model's test accuracy as utility.
+share of reconstructions they recognise, shows which metric can be trusted (section 4). The main table ranks how close
+the strongest attack comes by PSNR, with the model's test accuracy as utility; a winner leaks less by recognition and by
+SemSim, too.
 """
 
 from collections.abc import Iterable, Mapping

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.truth.test_perceptual import Simulated
 from tests.truth.test_reconstruction import (
     COUNT,
     NETWORK,
@@ -43,8 +44,7 @@ from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
 from imharness.tables import Value
 from imharness.tracks import TrackReport
-from imharness_reconstruction.agreement import Study
-from imharness_reconstruction.ranked import yardstick
+from imharness_reconstruction.ranked import measure, ranked_models
 from imharness_reconstruction.tables import report
 
 DOUBLED, SAME, SPOILT = "acme/doubled", "acme/same", "acme/spoilt[level=6]"
@@ -129,7 +129,10 @@ class Halver(ReconstructionAttack):
 
 
 def study(folder: Path, defenses: list[str], attacks: list[str]) -> TrackReport:
-    """Train the network under each defense, attack it, and return what the board shows."""
+    """Train the network under each defense, attack it, and return what the board shows if nobody recognises any.
+
+    Nine of them are too few to tell shares of recognised ones; `board` has more.
+    """
     own = (Album(), Doubled(), Mapped(), Same(), Halver(), Oracle(), Idle(), Spoilt(), Silent(), Eyes())
     registry = installed().joined([Registered(c, "test", Provenance("test", "1")) for c in own])
     select = {
@@ -145,7 +148,7 @@ def study(folder: Path, defenses: list[str], attacks: list[str]) -> TrackReport:
     cache = BuildCache(registry, Store(folder), torch.device("cpu"), 16)
     records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
     assert [record.failure for record in records if record.failure] == []
-    return report(ResultQuery(cache.store, records))
+    return report(ResultQuery(cache.store, [record for record in records if record.spec.step != "recognise"]))
 
 
 def psnr(images: Images) -> np.ndarray:
@@ -243,40 +246,44 @@ def test_where_no_attack_converged_nothing_is_known(tmp_path: Path) -> None:
     assert not found.rankings[0].winner
 
 
-def test_the_yardstick_is_what_people_agree_with_and_which_way_counts() -> None:
-    """By people "fine" ranks as they do and "back" the other way round; a classifier sees it the other way."""
-    people = np.arange(8)[:, None] > np.arange(8)[None]
-    level = np.arange(8.0)[:, None] * np.ones((1, 8))
-    names = tuple(f"m{i}" for i in range(8))
-    scores = {"x/back": -level, "x/fine": level, "x/noise": np.sin(9 * level)}
-    asked = Study("d", "a", names, scores, people.astype(float), "people")
-    judged = Study("d", "b", names, scores, people[::-1].astype(float), "proxy: top-1 of a classifier, not people")
-    assert yardstick([judged, asked], list(scores)).metric == "x/fine"
-    assert yardstick([judged, asked], list(scores)).proxies == ()
-    by_judge = yardstick([judged], list(scores))
-    assert (by_judge.metric, by_judge.proxies) == ("x/back", ("top-1 of a classifier, not people",))
-    assert yardstick([], ["x/fine", "harness/psnr"]).metric == "harness/psnr"
+def test_what_ranks_is_fixed_and_nobody_brings_it() -> None:
+    assert measure(["evil/fine", "harness/mse", "harness/psnr", "harness/semsim"]) == "harness/psnr"
+    assert measure(["evil/fine", "harness/mse"]) == "harness/mse"
+    assert measure(["evil/fine"]) == "evil/fine"
 
 
-def test_nobody_brings_the_yardstick_that_ranks_them() -> None:
-    """The stranger's metric says exactly what people say, the harness's own nearly."""
-    names, level = tuple(f"m{i}" for i in range(8)), np.arange(8.0)[:, None] * np.ones((1, 8))
-    nearly = level[[1, 0, *range(2, 8)]]
-    asked = Study("d", "a", names, {"evil/fine": level, "harness/psnr": nearly}, level > level.T, "people")
-    assert yardstick([asked], ["evil/fine", "harness/psnr"]).metric == "harness/psnr"
-    assert yardstick([asked], ["evil/fine"]).metric == "evil/fine"
+def board(ranked: np.ndarray, recognised: np.ndarray) -> TrackReport:
+    """Return the board of two defenses on 30 photographs, one of which may be better by PSNR, by recognition, or both.
+
+    `ranked`: PSNR ``(3, 30)`` without a defense, behind "one" and behind "two"; `recognised` likewise.
+    """
+    place = {"dataset": "x/album", "attack": "harness/invgrad", "model": "x/net"}
+    defenses = (PLAIN, "harness/one", "harness/two")
+    cells = [{**place, "defense": d, "name": f"p{i:02d}"} for d in defenses for i in range(30)]
+    known = {"source": "", "state": "trained", "converged": True, "loss": 0.0}
+    scores = [
+        {**own, "metric": "harness/psnr", "score": float(score), "closeness": 1}
+        for own, score in zip(cells, ranked.ravel(), strict=True)
+    ]
+    votes = [{**own, "recognised": bool(vote)} for own, vote in zip(cells, recognised.ravel(), strict=True)]
+    facts = [{**own, **known, "source": own["name"]} for own in cells]
+    right = [
+        {"dataset": "x/album", "model": "x/net", "defense": d, "name": f"t{i}", "source": f"t{i}", "right": True}
+        for d in defenses
+        for i in range(300)
+    ]
+    return ranked_models(Simulated(leakage=scores, recognise=votes, reconstruct=facts, train=right), 0.05)
 
 
-def test_no_crowd_of_submitted_models_chooses_the_yardstick() -> None:
-    """By the harness's own models PSNR ranks as people do; by twelve of a stranger it is MSE, and PSNR the reverse."""
-    own, crowd = (tuple(f"{owner}/m{i} + harness/plain-gradient" for i in range(n)) for owner, n in OWNERS.items())
-    level = np.concatenate([np.arange(8.0), np.arange(12.0)])[:, None] * np.ones((1, 8))
-    turned = np.concatenate([np.ones(8), -np.ones(12)])[:, None] * level
-    people = level > np.arange(8)[None]
-    both = Study("d", "a", (*own, *crowd), {"harness/psnr": turned, "harness/mse": -turned}, people, "people")
-    alone = Study("d", "a", own, {n: s[:8] for n, s in both.scores.items()}, people[:8], "people")
-    assert yardstick([both], list(both.scores)) == yardstick([alone], list(both.scores))
-    assert yardstick([both], list(both.scores)).metric == "harness/psnr"
-
-
-OWNERS = {"harness": 8, "evil": 12}
+@pytest.mark.parametrize("agrees", [True, False])
+def test_who_is_recognised_more_does_not_win_however_low_its_psnr(agrees: bool) -> None:
+    """By PSNR "one" leaks least, by far; only where it is recognised less, too, it wins."""
+    rng = np.random.default_rng(0)
+    psnr = np.array([[24.0], [9.0], [18.0]]) + rng.normal(0, 1, (3, 30))
+    votes = rng.random((3, 30)) < np.array([[1.0], [0.0 if agrees else 0.9], [0.9 if agrees else 0.1]])
+    (ranking,) = board(psnr, votes).rankings
+    one, two = "x/net + harness/one", "x/net + harness/two"
+    assert ranking.winner == (one if agrees else "")
+    assert set(ranking.may_be_best) == ({one} if agrees else {one, two})
+    assert "Proxies: top-1 of a classifier, not people." in ranking.claim
+    assert len(ranking.yardsticks) == 2

@@ -9,10 +9,11 @@ class Counted:
     """Sums of images; counts how often it was asked."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.asked, self.images = 0, 0
 
     def __call__(self, images: torch.Tensor) -> list[torch.Tensor]:
         self.asked += 1
+        self.images += len(images)
         return [images.sum(dim=(1, 2, 3))]
 
 
@@ -28,6 +29,13 @@ def test_equal_references_are_computed_once_and_others_anew() -> None:
     assert torch.equal(known(first[:1])[0], first[:1].sum(dim=(1, 2, 3)))
     known(first)  # two others were asked for since
     assert compute.asked == 4
+
+
+def test_a_reference_that_a_batch_repeats_is_computed_once() -> None:
+    compute, two = Counted(), torch.rand(2, 3, 8, 8)
+    batch = two[[1, 0, 1, 1, 0]]
+    assert torch.equal(ReferenceFeatures(compute, kept=1)(batch)[0], batch.sum(dim=(1, 2, 3)))
+    assert compute.images == 2
 
 
 def test_a_reference_that_needs_a_gradient_gets_it() -> None:

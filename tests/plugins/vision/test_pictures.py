@@ -34,3 +34,25 @@ def test_photographs_that_are_shown_are_free_and_none_was_trained_on() -> None:
         if "harness/pictures" in one.used_by:
             assert one.name not in trained
             assert one.licence in FREE
+
+
+def test_every_family_of_distortions_is_once_on_each_of_36_photographs_and_no_choice_repeats_its_distortion() -> None:
+    data = installed().one("dataset", "crossed-pairs[size=32]").build(CPU)
+    photographs, families, choice = (data.columns[name] for name in ("photograph", "family", "choice"))
+    assert len(data) == 36 * (1 + 2 * 4)
+    cells = list(zip(photographs[choice == 0].tolist(), families[choice == 0].tolist(), strict=True))
+    assert len(set(cells)) == len(cells) == 36 * 4
+    pixels = data.load(list(range(len(data)))).view(36, 9, -1)
+    mild, strong = pixels[:, 1::2], pixels[:, 2::2]
+    assert (mild != strong).any(dim=2).all()
+    assert (pixels[:, 1:] != pixels[:, :1]).any(dim=2).all()
+    assert data.proxy == "the order of strengths, not human judgements"
+
+
+def test_choices_for_setting_strengths_are_on_other_photographs() -> None:
+    seen, trained = (
+        set(installed().one("dataset", f"crossed-pairs[size=32,split={s}]").build(CPU).columns["photograph"].tolist())
+        for s in ("test", "train")
+    )
+    assert len(seen) == 36
+    assert not seen & trained
