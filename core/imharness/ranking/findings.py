@@ -17,9 +17,11 @@ from imharness.statistics.differences import MOST, Told
 
 def measured(told: Told, *place: int) -> Measured:
     """Return one mean of several as data."""
-    half, value = float(told.half[place]), float(told.value[place])
-    ends = {} if np.isnan(half) else {"low": value - half, "high": value + half}
-    return Measured(value=value, units=int(told.units[place]), needed=told.needed_for(*place), **ends)
+    low, high = float(told.low[place]), float(told.high[place])
+    ends = {} if np.isnan(low) else {"low": low, "high": high}
+    return Measured(
+        value=float(told.value[place]), units=int(told.units[place]), needed=told.needed_for(*place), **ends
+    )
 
 
 def findings_of(

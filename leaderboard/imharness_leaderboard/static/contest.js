@@ -1,6 +1,6 @@
 // The same ranking as imharness.ranking.contest, on the settings that a reader chooses. Intervals of differences are those
 // of the comparison: their tail is frozen with the board.
-import { FEWEST, groupsOf, hash, interval, LEVEL, percentile, RESAMPLES, told } from "./statistics.js";
+import { FEWEST, groupsOf, hash, LEVEL, meanAlone, percentile, RESAMPLES, told } from "./statistics.js";
 
 const draws = new Map();
 /** How often each of k clusters is drawn in each resample. */
@@ -131,7 +131,7 @@ export function contest(index, vectors, facts, conditions) {
     const rest = seems.map((s, u) => sign * (worsts.get(e)[u] - worsts.get(plain)[u]) - 0.5 * s);
     const shown = (numbers) => {
       const kept = [...numbers.keys()].filter((u) => Number.isFinite(numbers[u])), of = (all) => all && kept.map((u) => all[u]);
-      return kept.length ? interval(of(numbers), of(clusters), of(weights), { tail: facts.broken_tail, reach: index.reach }) : { low: NaN, high: NaN };
+      return kept.length ? meanAlone(of(numbers), of(clusters), of(weights), { tail: facts.broken_tail, reach: index.reach }) : { low: NaN, high: NaN };
     };
     return shown(seems).low > 0 && shown(rest).high < 0;
   }
