@@ -12,7 +12,7 @@ import numpy.typing as npt
 from imharness.contests import share_of
 from imharness.statistics.differences import RESAMPLES, differences
 from imharness.statistics.means import means
-from imharness.stats import jackknife, spearman_rows
+from imharness.stats import JACKKNIFED, jackknife, spearman_rows
 
 Floats = npt.NDArray[np.float64]
 PAGE = Path(__file__).parent / "concepts" / "statistics.md"
@@ -98,7 +98,7 @@ def _answers(
 
 
 def _correlations(entries: int, units: int, rng: np.random.Generator) -> list[Floats]:
-    """Of normal scores and labels Spearman's rho is 6 / pi asin(r / 2); an entry shares most of its errors with none."""
+    """Spearman's rho of normal numbers is 6 / pi asin(r / 2); an entry shares most of its errors with the plain one."""
     plain, own = (2 * np.sin(np.pi * rho / 6) for rho in (0.9, (1 - SHARE) * 0.9))
     labels, shared = rng.normal(size=(2, units))
     errors = np.vstack([shared, 0.8 * shared + 0.6 * rng.normal(size=(entries, units))])
@@ -126,7 +126,7 @@ def means_table() -> str:
         for entries in SENTENCES:
             shares = [
                 f"{held(kind, entries, units, studies=STUDIES):.3f}"
-                if kind != "correlations" or 8 <= units <= 100
+                if kind != "correlations" or JACKKNIFED <= units <= 100
                 else ""
                 for units in MEANS_UNITS
             ]

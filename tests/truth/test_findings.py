@@ -81,9 +81,7 @@ def test_equal_candidates_are_all_named_and_none_is_crowned() -> None:
     assert lacking / (SEEDS // 4) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / (SEEDS // 4))
 
 
-@pytest.mark.parametrize(
-    ("loss", "right"), [(0.05, {"not told"}), (0.0, {"passes", "not told"}), (0.2, {"fails"})]
-)
+@pytest.mark.parametrize(("loss", "right"), [(0.05, {"not told"}), (0.0, {"passes", "not told"}), (0.2, {"fails"})])
 @pytest.mark.parametrize("accuracy", [0.9, 0.98])
 def test_the_gate_answers_wrongly_in_5_percent_of_studies(loss: float, right: set[str], accuracy: float) -> None:
     """Three entries at the margin, above it, or far below; accuracy on 300 images, paired with no defense.

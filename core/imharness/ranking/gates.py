@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.results.rankings import Kept, State
+from imharness.statistics.clusters import FEWEST
 from imharness.statistics.differences import Floats
 from imharness.statistics.means import Means, means
 
@@ -30,7 +31,7 @@ class Gate:
     where it was not measured on every unit, None for entries that it does not ask. `least`: that least, in words.
     `among`: among how many entries the one was chosen, on the same numbers, that others are held against. `values`:
     all numbers that a unit of an entry can add, where these are few, such as those of right and wrong answers, or
-    none: rare losses then have an interval that holds.
+    none: rare losses then have an interval that holds. `fewest`: how many units an interval needs at least.
     """
 
     label: str
@@ -39,6 +40,7 @@ class Gate:
     decimals: int = 3
     among: int = 1
     values: Callable[[str], Sequence[float]] = lambda entry: ()
+    fewest: int = FEWEST
 
 
 def share_of(
@@ -50,6 +52,7 @@ def share_of(
     better: str = "higher",
     decimals: int = 3,
     among: int = 1,
+    fewest: int = FEWEST,
 ) -> Gate:
     """Return the gate on utility: an entry must not lose more than a `share` of what the undefended one has.
 
@@ -78,7 +81,7 @@ def share_of(
         own, plain = np.meshgrid((0.0, way), (0.0, way))
         return [float(x) for x in beyond(own.ravel(), plain.ravel(), _sign(found[1]))]
 
-    return Gate(label, f"within {share:.0%} of {undefended}", above, decimals, among, values)
+    return Gate(label, f"within {share:.0%} of {undefended}", above, decimals, among, values, fewest)
 
 
 def _sign(plain: Floats) -> float:
@@ -91,7 +94,9 @@ def kept(gates: Sequence[Gate], entries: Sequence[str], undefended: str) -> Mapp
     for gate in gates:
         parts = {entry: gate.above(entry) for entry in entries if entry != undefended}
         asked = {entry: own for entry, own in parts.items() if own is not None}
-        told = means(list(asked.values()), gate.among * len(asked), [gate.values(entry) for entry in asked])
+        told = means(
+            list(asked.values()), gate.among * len(asked), [gate.values(entry) for entry in asked], gate.fewest
+        )
         for i, entry in enumerate(asked):
             found[entry].append(_answer(gate, told, i))
     return {entry: tuple(own) for entry, own in found.items()}

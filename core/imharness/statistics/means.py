@@ -21,6 +21,8 @@ from imharness.statistics.clusters import FEWEST, coded
 from imharness.statistics.differences import BATCHES, Floats, Told, moments, quantile
 from imharness.statistics.shares import score_interval
 
+JACKKNIFED = 14
+"""With fewer clusters, intervals by the `jackknife` of correlations of 0.9 hold in fewer than 95 % of studies."""
 _STRAIGHT = 1e-9
 """Less skewness than this is none: the correction divides by it."""
 
@@ -47,11 +49,14 @@ def tail_for(count: int) -> float:
     return (1 - LEVEL) / max(count, 1)
 
 
-def means(parts: Sequence[npt.ArrayLike], count: int, values: Sequence[npt.ArrayLike] = ()) -> Means:
+def means(
+    parts: Sequence[npt.ArrayLike], count: int, values: Sequence[npt.ArrayLike] = (), fewest: int = FEWEST
+) -> Means:
     """Return the mean of each part ``(k,)``, one number for each independent unit, with intervals: ``(parts,)``.
 
     `count`: how many intervals hold at once with 95 %. `values`: for each part all numbers that a unit can have, where
-    these are few and known, else nothing. A part without a number has NaN, and nothing is told of it.
+    these are few and known, else nothing. `fewest`: with fewer units there is no interval. A part without a number has
+    NaN, and nothing is told of it.
     """
     rows = [np.asarray(own, dtype=np.float64) for own in parts]
     known = [own[~np.isnan(own)] for own in rows]
@@ -63,11 +68,14 @@ def means(parts: Sequence[npt.ArrayLike], count: int, values: Sequence[npt.Array
     reach = max((float(np.abs(own).max()) for own in known if len(own)), default=0.0)
     told = Told(value, error, units, tail_for(count), reach)
     low, high = told.low, told.high
+    low[units < fewest] = high[units < fewest] = np.nan
     for i, own in enumerate(known):
+        if len(own) < fewest:
+            continue
         support = np.asarray(values[i] if values else (), dtype=np.float64)
-        if len(own) >= FEWEST and len(support):
+        if len(support):
             low[i], high[i] = score_interval(own, support, quantile(told.tail, len(own)))
-        elif len(own) >= FEWEST and error[i] > 0:
+        elif error[i] > 0:
             ends = skewed_ends(own, quantile(told.tail, len(own)))
             low[i], high[i] = min(low[i], ends[0]), max(high[i], ends[1])
     return Means(value, error, units, told.tail, reach, (low, high))
