@@ -2,13 +2,16 @@
 
 import json
 import re
+from typing import get_args
 
 import numpy as np
 import pytest
 import scipy
+from tests.recomputed import of_report
 
 from imharness.contests import share_of
 from imharness.ranking.gates import kept
+from imharness.results.findings import Kind
 from imharness.statistics.means import means
 from imharness.stats import jackknife
 
@@ -113,3 +116,20 @@ def test_jackknifed_correlations_cover_as_often_as_stated() -> None:
         told = means([first - second], 1)
         missed += bool(told.above[0] or told.below[0])
     assert missed / SEEDS <= bound(0.05)
+
+
+def test_every_kind_of_sentence_follows_from_the_numbers_that_a_reader_downloads() -> None:
+    """Three boards that together have every kind; ties, an incomplete and a flagged entry among them."""
+    none = levels(0, 20, 20, 20)
+    scores = {"none": none, "good": levels(1, 5, 5, 5), "late": levels(2, 1, 1, 18), "costly": levels(3, 25, 25, 25)}
+    utility = {**dict.fromkeys((*scores, "equal", "same", "short", "flagged"), 0.9), "late": 0.5, "costly": 0.88}
+    kinds = of_report(ranked(scores, utility=utility))
+    equal = {**scores, "equal": levels(9, 5, 5, 5), "same": none.copy()}
+    kinds |= of_report(ranked(equal, utility={**utility, "good": 0.855}))
+    short = levels(5, 3, 3, 3)
+    short[2, ::2] = np.nan
+    flags = {"flagged": ("a black box did better",)}
+    some = {**equal, "short": short, "flagged": levels(6, 1, 1, 1)}
+    kinds |= of_report(ranked(some, utility=utility, flags=flags))
+    kinds |= of_report(ranked({**scores, "equal": levels(9, 5, 5, 5)}, clusters=4, utility=utility))
+    assert kinds == set(get_args(Kind))

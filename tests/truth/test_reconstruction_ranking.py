@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.recomputed import of_report
 from tests.truth.test_reconstruction import (
     COUNT,
     NETWORK,
@@ -265,3 +266,7 @@ def test_nobody_brings_the_yardstick_that_ranks_them() -> None:
     asked = Study("d", "a", names, {"evil/fine": level, "harness/psnr": nearly}, level > level.T, "people")
     assert yardstick([asked], ["evil/fine", "harness/psnr"]).metric == "harness/psnr"
     assert yardstick([asked], ["evil/fine"]).metric == "evil/fine"
+
+
+def test_every_sentence_follows_from_the_scores_on_the_board(found: TrackReport) -> None:
+    assert of_report(found)

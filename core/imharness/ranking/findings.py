@@ -139,9 +139,15 @@ class _Sentences:
         """Say what an entry is shown to lose too much of, or for what the data do not show whether it does."""
         unit = self.unit(self.rules.utility.spec)
         for own in self.places[self.entries[i]].kept:
+            about = {
+                "measure": own.label,
+                "decimals": own.decimals,
+                "unit": unit,
+                "why": f"{own.label}, {own.least}",
+            }
             if own.low is None and own.state == "not told" and kind == "gate":
                 text = f"has {own.label} of too few {unit}s, {own.units}, to show whether it is {own.least}"
-                yield self.made("open", kind, i, text, unit=unit, why=f"{own.label}, {own.least}")
+                yield self.made("open", kind, i, text, **about)
             elif own.low is not None and own.state == ("fails" if kind == "costs" else "not told"):
                 amount = f"{own.value:+.{own.decimals}f} [{own.low:+.{own.decimals}f}, {own.high:+.{own.decimals}f}]"
                 from_least = f"{amount} from the least that passes"
@@ -153,7 +159,7 @@ class _Sentences:
                 )
                 facts = {"above": Measured(**{name: getattr(own, name) for name in Measured.model_fields})}
                 tier: Tier = "ruled out" if kind == "costs" else "open"
-                yield self.made(tier, kind, i, text, unit=unit, facts=facts, why=f"{own.label}, {own.least}")
+                yield self.made(tier, kind, i, text, facts=facts, **about)
 
     def best(self) -> Iterator[Finding]:
         """Say which candidates may be best, by each yardstick."""

@@ -92,13 +92,14 @@ def kept(gates: Sequence[Gate], entries: Sequence[str], undefended: str) -> Mapp
     """Return what each entry keeps, gate by gate; the undefended entry is asked nothing."""
     found: dict[str, list[Kept]] = {entry: [] for entry in entries}
     for gate in gates:
-        parts = {entry: gate.above(entry) for entry in entries if entry != undefended}
-        asked = {entry: own for entry, own in parts.items() if own is not None}
+        above = {entry: gate.above(entry) for entry in entries if entry != undefended}
+        asked = {entry: own for entry, own in above.items() if own is not None}
         told = means(
             list(asked.values()), gate.among * len(asked), [gate.values(entry) for entry in asked], gate.fewest
         )
         for i, entry in enumerate(asked):
-            found[entry].append(_answer(gate, told, i))
+            parts = {"parts": tuple(asked[entry].tolist()), "values": tuple(gate.values(entry))}
+            found[entry].append(_answer(gate, told, i).model_copy(update=parts))
     return {entry: tuple(own) for entry, own in found.items()}
 
 
@@ -110,7 +111,7 @@ def state_of(answers: Sequence[Kept]) -> State:
 
 def _answer(gate: Gate, told: Means, i: int) -> Kept:
     units = int(told.units[i])
-    facts = {"label": gate.label, "least": gate.least, "decimals": gate.decimals, "units": units}
+    facts = {"label": gate.label, "least": gate.least, "decimals": gate.decimals, "units": units, "tail": told.tail}
     if not units:
         return Kept(state="not measured", **facts)
     state: State = "passes" if told.above[i] else "fails" if told.below[i] else "not told"

@@ -27,6 +27,12 @@ class Kept(Measured, frozen=True, extra="forbid"):
     """The least that passes, in words."""
     decimals: int = 3
     state: State
+    tail: float = 0.05
+    """The two-sided level of the interval: 5 % over how many intervals hold at once."""
+    parts: tuple[float, ...] = ()
+    """What each independent unit adds; the rest follows from them."""
+    values: tuple[float, ...] = ()
+    """All that a unit can add, where these are few: the interval is then a score interval."""
 
 
 class Moved(BaseModel, frozen=True, extra="forbid"):
@@ -38,6 +44,10 @@ class Moved(BaseModel, frozen=True, extra="forbid"):
     before: float
     after: float
     change: Measured
+    tail: float = 0.05
+    """The two-sided level of the interval: 5 % over how many intervals hold at once."""
+    parts: tuple[float, ...] = ()
+    """What each independent unit adds to `change`."""
 
 
 class Broken(BaseModel, frozen=True, extra="forbid"):
@@ -52,6 +62,8 @@ class Broken(BaseModel, frozen=True, extra="forbid"):
     holds: float
     rest: Measured
     attack: str = ""
+    parts: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    """What each independent unit adds to `seems` and to `rest`."""
 
 
 class Place(BaseModel, frozen=True, extra="forbid"):

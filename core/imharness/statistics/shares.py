@@ -31,7 +31,7 @@ def score_interval(numbers: Floats, values: Floats, reached: float) -> tuple[flo
     def beyond(end: float) -> float:
         off = support - end
         spread = float(np.sqrt(likely(counts, off) @ off**2))
-        return abs(mean - end) * np.sqrt(counts.sum()) - reached * spread
+        return float(abs(mean - end) * np.sqrt(counts.sum()) - reached * spread)
 
     def found(end: float) -> float:
         near, width = mean + (end - mean) * _NEAR, abs(end - mean)
