@@ -263,15 +263,16 @@ def _standing(ranking: Facts, judges: Sequence[Scores], complete: Sequence[str])
     behind = {e: sum(judges[0].ahead(o, e).value > 0 for o in able if o != e) for e in able}
     best |= {min(able, key=lambda e: (behind[e], judges[0].index["entries"].index(e)))} if able else set()
 
-    def beats(e: str, other: str, tail: float | None) -> bool:
+    def beats(e: str, other: str, tails: Sequence[float] | None) -> bool:
         own = [j for j in judges if e in j.worst and other in j.worst]
-        level = [tail if tail is None or j is judges[0] else max(tail_of(j, len(able)), 0.0) for j in own]
+        level = [None if tails is None else tails[judges.index(j)] for j in own]
         return len(own) == len(judges) and all(j.ahead(e, other, t).low > 0 for j, t in zip(own, level, strict=True))
 
+    assert list(ranking["control_tails"]) == [tail_of(own, len(able)) for own in judges]
     lone = ""
     if len(best) == 1:
         (only,) = best
-        proven = all(beats(only, c, ranking["control_tail"]) for c in controls)
+        proven = all(beats(only, c, ranking["control_tails"]) for c in controls)
         lone = only if proven and all(beats(only, o, None) for o in able if o != only) else ""
     return best, lone, able
 

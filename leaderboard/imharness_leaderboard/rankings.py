@@ -220,18 +220,21 @@ class RankingView:
             "undefended",
             "winner",
             "alike",
-            "control_tail",
+            "control_tails",
             "broken_tail",
             "references",
+            "silent",
+            "chosen",
         )
         places = {
-            label: {"control": p.control, "able": p.able, "flagged": bool(p.flags)}
+            label: {"control": p.control, "able": p.able, "flagged": bool(p.flags), "complete": p.complete}
             for label, p in self.ranking.places.items()
         }
         facts = {key: getattr(self.ranking, key) for key in keys}
         return {
             **facts,
             "places": places,
+            "yardsticks": [data_file(self.board, id, "vectors.json") for id in self.ranking.yardsticks[1:]],
             "attacks": self.attacks,
             "names": self.names,
             "attackNames": self.attack_names,

@@ -122,9 +122,15 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     """Which attack each condition of the comparison is, apart from what the attacker knows, as a number."""
     yardsticks: tuple[str, ...] = ()
     """The comparisons by which a winner is asked for, that of the ranking first."""
-    control_tail: float = 0.05
-    """The two-sided level of the interval of a candidate against a control: 5 % over the number of candidates, or that
-    of the comparison where it is larger."""
+    control_tails: tuple[float, ...] = ()
+    """The two-sided level of the interval of a candidate against a control, by each yardstick: 5 % over the number of
+    candidates, or that of the comparison where it is larger."""
+    silent: Mapping[str, tuple[int, ...]] = Field(default_factory=dict)
+    """Entry -> positions among its numbers in the comparison where it met an attack that says nothing of it, such as
+    one that did not converge: no number is there, and nothing was withheld."""
+    chosen: bool = False
+    """Whether the comparison has the numbers of one attack, chosen for each entry on other units: `Place.complete`
+    then is over all attacks that could be chosen."""
     broken_tail: float = 0.05
     """The two-sided level of the intervals in `Place.broken`."""
     references: tuple[str, ...] = ()
