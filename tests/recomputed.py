@@ -268,7 +268,7 @@ def _standing(ranking: Facts, judges: Sequence[Scores], complete: Sequence[str])
         level = [None if tails is None else tails[judges.index(j)] for j in own]
         return len(own) == len(judges) and all(j.ahead(e, other, t).low > 0 for j, t in zip(own, level, strict=True))
 
-    assert list(ranking["control_tails"]) == [tail_of(own, len(able)) for own in judges]
+    assert np.allclose(ranking["control_tails"], [tail_of(own, len(able)) for own in judges])
     lone = ""
     if len(best) == 1:
         (only,) = best

@@ -219,7 +219,7 @@ def test_the_tail_of_student_equals_scipy_s(page: Page) -> None:
 def in_both(page: Page, found: TrackReport, picks: dict[str, str] | None = None) -> tuple[dict, Ranking]:
     """Rank a report by the script of the pages, from the files of the site; the conditions are those of `picks`."""
     ranking, files = found.rankings[0], []
-    for paired in found.comparisons:
+    for paired in (own for own in found.comparisons if own.id in ranking.yardsticks):
         own, numbers = paired.stored()
         where = places(own)
         index = {
