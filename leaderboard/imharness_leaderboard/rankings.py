@@ -13,6 +13,7 @@ import numpy as np
 from imharness.results.boards import Board
 from imharness.results.comparisons import Comparison
 from imharness.results.entries import Entry
+from imharness.results.findings import by_tier
 from imharness.results.rankings import Place, Ranking
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.addresses import data_file
@@ -185,18 +186,21 @@ class RankingView:
             "undefended",
             "winner",
             "alike",
-            "control_tail",
+            "control_tails",
             "broken_tail",
             "references",
+            "silent",
+            "chosen",
         )
         places = {
-            label: {"control": p.control, "able": p.able, "flagged": bool(p.flags)}
+            label: {"control": p.control, "able": p.able, "flagged": bool(p.flags), "complete": p.complete}
             for label, p in self.ranking.places.items()
         }
         facts = {key: getattr(self.ranking, key) for key in keys}
         return {
             **facts,
             "places": places,
+            "yardsticks": [data_file(self.board, id, "vectors.json") for id in self.ranking.yardsticks[1:]],
             "attacks": self.attacks,
             "names": self.names,
             "attackNames": self.attack_names,
@@ -244,9 +248,7 @@ class RankingView:
     @cached_property
     def findings(self) -> list[tuple[str, list[str]]]:
         """What is shown, ruled out and open, sentence by sentence."""
-        tiers = ("shown", "ruled out", "open")
-        found = [(tier, [own.text for own in self.ranking.findings if own.tier == tier]) for tier in tiers]
-        return [(tier, texts) for tier, texts in found if texts]
+        return [(tier, [own.text for own in found]) for tier, found in by_tier(self.ranking.findings).items()]
 
     @cached_property
     def wins(self) -> Table | None:

@@ -73,7 +73,11 @@ def _flagged(ranking: Ranking, public: Scores | None, secret: Scores | None) -> 
             "claim": f"There is no winner: of those that may be best, {why}.",
         }
     if reasons:
-        changes["findings"] = tuple(own for own in ranking.findings if own.entry not in reasons)
+        changes["findings"] = tuple(
+            own
+            for own in ranking.findings
+            if own.entry not in reasons and not (own.kind == "may be best" and own.against.keys() & reasons.keys())
+        )
     return ranking.model_copy(update=changes)
 
 

@@ -40,6 +40,7 @@ def test_everything_is_computed_and_published(first: tuple[Path, dict]) -> None:
     assert ranked == sorted(ranked)
     assert facts["winners"]["harness/membership"] == board["rankings"][0]["winner"]
     assert facts["claims"]["harness/membership"] == board["rankings"][0]["claim"]
+    assert facts["findings"]["harness/membership"] == board["rankings"][0]["findings"]
     page = (folder / "site" / "membership.html").read_text()
     assert "harness/early-stopping" in page
     assert "harness/plain-training" in page

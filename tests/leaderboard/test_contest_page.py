@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 import scipy
 from playwright.sync_api import Browser, Page
+from tests.truth.test_perceptual_ranking import guesses
+from tests.truth.test_perceptual_ranking import study as choices_of
 
-from imharness.contests import contest
-from imharness.results.told import told_of
+from imharness.contests import Yardstick, contest
+from imharness.results.rankings import Ranking
+from imharness.results.told import places, told_of, weights_of
 from imharness.statistics.bootstrap import percentiles
 from imharness.statistics.clusters import coded
 from imharness.statistics.head_to_head import head_to_head, resampled
 from imharness.stats import Differences
-from imharness.tables import Blocks
+from imharness.tables import Blocks, Column, Value
 from imharness.tracks import TrackReport
 from imharness_leaderboard.rankings import RankingView
 from imharness_leaderboard.worst_case import worst_case
@@ -169,7 +172,8 @@ def in_browser(page: Page, scores: dict[str, np.ndarray], controls: list[str], *
     }
     places = {name: {"control": "c" * (name in controls), "able": name not in controls} for name in scores}
     facts = {"attack": "attack", "attacker": "attacker", "unaware": "fixed", "places": places, "undefended": ""}
-    facts |= {"references": [], "alike": list(range(count)), "control_tail": 0.05, "broken_tail": 0.05, **rules}
+    facts |= {"references": [], "alike": list(range(count)), "control_tails": [0.05], "broken_tail": 0.05}
+    facts |= {"silent": {}, "chosen": False, **rules}
     script = (
         "async ([index, vectors, facts, conditions]) => (await import('/contest.js')).contest(index,"
         " vectors.map((own) => own.map((x) => x ?? NaN)), facts, conditions)"
@@ -210,6 +214,108 @@ def test_the_tail_of_student_equals_scipy_s(page: Page) -> None:
     )
     found = page.evaluate(script, pairs)
     assert found == pytest.approx([scipy.stats.t.isf(share, k) for share, k in pairs], rel=1e-9)
+
+
+def in_both(page: Page, found: TrackReport, picks: dict[str, str] | None = None) -> tuple[dict, Ranking]:
+    """Rank a report by the script of the pages, from the files of the site; the conditions are those of `picks`."""
+    ranking, files = found.rankings[0], []
+    for paired in (own for own in found.comparisons if own.id in ranking.yardsticks):
+        own, numbers = paired.stored()
+        where = places(own)
+        index = {
+            **own.model_dump(mode="json", exclude={"unit_sets", "clusters"}),
+            "units": where[1],
+            "unit_sets": [at.tolist() for at in where[0]],
+            "clusters": [] if where[2] is None else coded(where[2])[0].tolist(),
+            "weights": [] if (weights := weights_of(own, where)) is None else weights.tolist(),
+            "starts": own.starts(),
+            "tails": [],
+        }
+        rows = [[None if np.isnan(x) else float(x) for x in row] for row in numbers]
+        files.append([index, rows])
+    facts = {
+        name: getattr(ranking, name)
+        for name in ("attack", "attacker", "unaware", "undefended", "references", "alike", "broken_tail", "chosen")
+    }
+    facts |= {"control_tails": list(ranking.control_tails), "silent": dict(ranking.silent)}
+    facts["places"] = {
+        label: {"control": p.control, "able": p.able, "flagged": bool(p.flags), "complete": p.complete}
+        for label, p in ranking.places.items()
+    }
+    settled(page, "compare.html")
+    script = (
+        "async ([files, facts, picks]) => { const s = await import('/contest.js');"
+        " const [first, ...others] = files.map(([index, rows]) => ({ index, vectors: rows.map((own) => own.map((x) =>"
+        " x ?? NaN)), conditions: s.conditionsOf(index, facts, picks) }));"
+        " return s.contest(first.index, first.vectors, facts, first.conditions, others); }"
+    )
+    facts["references"], facts["alike"] = list(facts["references"]), list(facts["alike"])
+    return page.evaluate(script, [files, facts, picks or {}]), ranking
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_all_yardsticks_and_what_says_nothing_count_in_the_browser_as_in_python(page: Page, seed: int) -> None:
+    """A further yardstick takes the crown away in some studies; an attack that failed withholds nothing."""
+    rng = np.random.default_rng(seed)
+    entries = ("harness/none", "a", "b", "c")
+    conditions = tuple({"attack": f"t{i}", "attacker": ("fixed", "adaptive")[i % 2], "metric": "m"} for i in range(4))
+    names = np.array([f"i{k}" for k in range(16)], dtype=object)
+    sources = (np.array([f"photograph {k // 2}" for k in range(16)], dtype=object),) * 4
+    ahead = np.array([0.0, 9.0, 2.0, 2.0])[:, None]
+    first = [rng.normal(0, 1, (4, 16)) + ahead for _ in conditions]
+    failed = [np.zeros((4, 16)) for _ in conditions]
+    failed[1][1, ::3] = 1.0
+    own = [np.where(gone == 1, np.nan, block).astype(np.float32) for gone, block in zip(failed, first, strict=True)]
+    second = [(rng.normal(0, 1, (4, 16)) + ahead * (seed % 3) / 2).astype(np.float32) for _ in conditions]
+    column = replace(rules(blocks()).protection, better="higher", key="d")
+    measures, about = {"d": tuple(own), "failed": tuple(failed)}, {"photograph": sources}
+    scores = Blocks(entries, conditions, (names,) * 4, measures, about)
+    beside = Blocks(
+        entries,
+        tuple({**facets, "metric": "n"} for facets in conditions),
+        (names,) * 4,
+        {"d": tuple(second)},
+        about,
+    )
+    wins = replace(column.wins, id="other")
+    found = contest(
+        replace(
+            rules(scores, undefended="harness/none", controls={"harness/none": "undefended"}, gates=(), flags={}),
+            protection=column,
+            utility=Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)),
+            met="failed",
+            yardsticks=(Yardstick(beside, replace(column, key="e", of="d", wins=wins)),),
+        ),
+        id="r",
+        title="",
+        caption="",
+        entry="defense",
+    )
+    shown, ranking = in_both(page, found)
+    assert {row["label"]: row["complete"] for row in shown["rows"]} == {
+        label: place.complete for label, place in ranking.places.items()
+    }
+    assert (shown["winner"], shown["first"]) == (ranking.winner, ranking.may_be_best[0])
+    assert set(shown["may"]) == set(ranking.may_be_best)
+    assert bool(ranking.winner) == (seed % 3 > 0)
+    alone, _ = in_both(page, replace(found, comparisons=found.comparisons[:1]))
+    assert alone["winner"] == "a"
+
+
+def test_choices_of_families_that_weigh_the_same_are_ranked_as_in_python(page: Page) -> None:
+    known = np.ones(90, dtype=bool)
+    shown, ranking = in_both(
+        page,
+        choices_of(
+            {"harness/knows": known, "harness/turns": np.arange(90) % 10 > 0, "harness/guesses": guesses(1)},
+            {"harness/knows": np.arange(90) % 9 > 0, "harness/turns": np.arange(90) % 3 > 0, "harness/guesses": known},
+            {"harness/guesses": "a guess"},
+        ),
+    )
+    assert (shown["winner"], set(shown["may"])) == (ranking.winner, set(ranking.may_be_best))
+    assert {row["label"] for row in shown["rows"] if row["complete"]} == {
+        label for label, place in ranking.places.items() if place.complete
+    }
 
 
 def order(page: Page) -> list[str]:

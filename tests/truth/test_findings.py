@@ -2,12 +2,16 @@
 
 import json
 import re
+from typing import get_args
 
 import numpy as np
 import pytest
 import scipy
+from tests.recomputed import of_report
 
 from imharness.contests import share_of
+from imharness.ranking.gates import kept
+from imharness.results.findings import Kind
 from imharness.statistics.means import means
 from imharness.stats import jackknife
 
@@ -80,27 +84,21 @@ def test_equal_candidates_are_all_named_and_none_is_crowned() -> None:
     assert lacking / (SEEDS // 4) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / (SEEDS // 4))
 
 
-@pytest.mark.parametrize(
-    ("loss", "right", "stated"),
-    [(0.05, {"not told"}, 0.12), (0.0, {"passes", "not told"}, 0.05), (0.2, {"fails"}, 0.05)],
-)
-def test_the_gate_answers_wrongly_as_often_as_stated(loss: float, right: set[str], stated: float) -> None:
+@pytest.mark.parametrize(("loss", "right"), [(0.05, {"not told"}), (0.0, {"passes", "not told"}), (0.2, {"fails"})])
+@pytest.mark.parametrize("accuracy", [0.9, 0.98])
+def test_the_gate_answers_wrongly_in_5_percent_of_studies(loss: float, right: set[str], accuracy: float) -> None:
     """Three entries at the margin, above it, or far below; accuracy on 300 images, paired with no defense.
 
-    At the margin losses are rare, so that differences are skewed, and t intervals cover less often than 95 %.
+    At the margin losses are rare, so that differences are skewed, and t intervals would be wrong in 12 % of studies.
     """
     wrong = 0
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
-        plain = (rng.random(300) < 0.9).astype(float)
+        plain = (rng.random(300) < accuracy).astype(float)
         own = {f"x{i}": plain * (rng.random(300) >= loss) for i in range(3)}
         gate = share_of("accuracy", "none", 0.05, lambda label, own=own, plain=plain: (own[label], plain))
-        told = means([gate.above(label) for label in own], len(own))
-        for above, below in zip(told.above, told.below, strict=True):
-            if ("passes" if above else "fails" if below else "not told") not in right:
-                wrong += 1
-                break
-    assert wrong / SEEDS <= bound(stated)
+        wrong += any(kept_.state not in right for (kept_,) in kept([gate], [*own], "none").values())
+    assert wrong / SEEDS <= bound(0.05)
 
 
 def test_jackknifed_correlations_cover_as_often_as_stated() -> None:
@@ -118,3 +116,20 @@ def test_jackknifed_correlations_cover_as_often_as_stated() -> None:
         told = means([first - second], 1)
         missed += bool(told.above[0] or told.below[0])
     assert missed / SEEDS <= bound(0.05)
+
+
+def test_every_kind_of_sentence_follows_from_the_numbers_that_a_reader_downloads() -> None:
+    """Three boards that together have every kind; ties, an incomplete and a flagged entry among them."""
+    none = levels(0, 20, 20, 20)
+    scores = {"none": none, "good": levels(1, 5, 5, 5), "late": levels(2, 1, 1, 18), "costly": levels(3, 25, 25, 25)}
+    utility = {**dict.fromkeys((*scores, "equal", "same", "short", "flagged"), 0.9), "late": 0.5, "costly": 0.88}
+    kinds = of_report(ranked(scores, utility=utility))
+    equal = {**scores, "equal": levels(9, 5, 5, 5), "same": none.copy()}
+    kinds |= of_report(ranked(equal, utility={**utility, "good": 0.855}))
+    short = levels(5, 3, 3, 3)
+    short[2, ::2] = np.nan
+    flags = {"flagged": ("a black box did better",)}
+    some = {**equal, "short": short, "flagged": levels(6, 1, 1, 1)}
+    kinds |= of_report(ranked(some, utility=utility, flags=flags))
+    kinds |= of_report(ranked({**scores, "equal": levels(9, 5, 5, 5)}, clusters=4, utility=utility))
+    assert kinds == set(get_args(Kind))

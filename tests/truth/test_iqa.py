@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.recomputed import of_site
 
 from imharness.ranking.comparisons import not_worse
 from imharness.results.query import ResultQuery
@@ -249,3 +250,7 @@ def test_a_defense_that_does_nothing_is_crowned_as_seldom_as_the_test_says(tmp_p
 def test_intervals_of_d_cover_the_truth_as_often_as_they_say() -> None:
     values = [simulated(seed).attacked.of(BASELINE).mean("d") for seed in range(200)]
     assert np.mean([v.low <= 10 <= v.high for v in values]) >= 0.91
+
+
+def test_every_sentence_is_what_a_reader_finds_in_the_downloaded_files(mirrored: Path) -> None:
+    assert of_site(mirrored / "site" / "data", "harness/iqa") >= {"better", "not told"}

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.recomputed import of_report
 from tests.truth.test_membership import PLAIN, Simulated, study
 
 from imharness.membership import (
@@ -285,3 +286,7 @@ def test_an_evaluator_that_one_defense_escaped_leaves_it_without_a_rank() -> Non
     assert last.values["rank"].value is None
     assert last.values["coverage"].value == pytest.approx(100 * 13 / 14)
     assert not shown.rankings[0].places["x/03"].complete
+
+
+def test_every_sentence_follows_from_the_scores_on_the_board(shown: TrackReport) -> None:
+    assert of_report(shown)

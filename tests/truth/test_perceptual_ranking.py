@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.recomputed import of_report
 from tests.truth.test_perceptual import Simulated, choices, preferring
 
 from imharness.components.provenance import Provenance, Registered
@@ -336,3 +337,12 @@ def ran(
     assert [record.failure for record in records if record.failure] == []
     marks = [{"kind": "metric", "label": c.label, "control": c.control} for c in own[1:]]
     return report(ResultQuery(cache.store, records, marks))
+
+
+def test_every_sentence_follows_from_the_scores_on_the_board() -> None:
+    found = study(
+        {KNOWS: KNOWN, TURNS: np.arange(90) % 10 > 0, GUESSES: guesses(1)},
+        {KNOWS: np.arange(90) % 9 > 0, TURNS: np.arange(90) % 3 > 0, GUESSES: guesses(1)},
+        {GUESSES: "a guess"},
+    )
+    assert of_report(found)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.recomputed import of_report
 from tests.truth.test_perceptual import Simulated
 from tests.truth.test_reconstruction import (
     COUNT,
@@ -287,3 +288,7 @@ def test_who_is_recognised_more_does_not_win_however_low_its_psnr(agrees: bool) 
     assert set(ranking.may_be_best) == ({one} if agrees else {one, two})
     assert "Proxies: top-1 of a classifier, not people." in ranking.claim
     assert len(ranking.yardsticks) == 2
+
+
+def test_every_sentence_follows_from_the_scores_on_the_board(found: TrackReport) -> None:
+    assert of_report(found)

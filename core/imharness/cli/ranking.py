@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 SHOWN = 40
 """The most rows of a ranking that are printed."""
-SENTENCES = 5
-"""Of more sentences of one tier than these the first ones are printed."""
 COLUMNS = ("rank", "worst", "utility")
 """The columns of a ranking that fit on a narrow terminal."""
 
@@ -52,6 +50,7 @@ def rank(address: str, tracks: Sequence[str], log_to: Sequence[str]) -> None:
 def show(board: Board) -> None:
     """Print the main ranking of a board in few columns, with the meaning of its marks and the headline."""
     from imharness.exports import sheet_of
+    from imharness.results.findings import first_sentences
 
     main = board.rankings[0].table if board.rankings else board.tables[0].id if board.tables else ""
     for table in (table for table in board.tables if table.id == main):
@@ -66,12 +65,8 @@ def show(board: Board) -> None:
             console.say(f"  {letter}: {text}")
     for ranking in board.rankings[:1]:
         console.say(ranking.claim)
-        for tier in ("shown", "ruled out", "open"):
-            own = [finding.text for finding in ranking.findings if finding.tier == tier]
-            for text in own[:SENTENCES]:
-                console.say(f"  {tier}: {text}")
-            if len(own) > SENTENCES:
-                console.say(f"  {tier}: {len(own) - SENTENCES} more sentences on the page of the track")
+        for text in first_sentences(ranking.findings, "sentences on the page of the track"):
+            console.say(f"  {text}")
 
 
 def _rows(sheet: Sheet) -> list[list[str]]:

@@ -204,7 +204,9 @@ def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult,
         facts: dict[str, Any] = {"cells": total, "done": len(result.done), "reused": result.reused}
         facts |= {"failed": {addresses[key]: line for key, line in result.failed.items()}}
         facts |= {"winners": {board.track: _winner(board) for board in boards}}
-        console.emit(facts | {"claims": {board.track: _claim(board) for board in boards}, "site": str(index)})
+        facts |= {"claims": {board.track: _claim(board) for board in boards}}
+        facts |= {"findings": {board.track: _findings(board) for board in boards}}
+        console.emit(facts | {"site": str(index)})
         return
     if result.failed:
         rows = [(key[:12], addresses[key], line) for key, line in result.failed.items()]
@@ -229,6 +231,10 @@ def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult,
 def _winner(board: Board) -> str:
     """Return the winner of the first ranking, or "" without one: in a table, a control may come first."""
     return board.rankings[0].winner if board.rankings else ""
+
+
+def _findings(board: Board) -> list[dict[str, Any]]:
+    return [own.model_dump(mode="json") for ranking in board.rankings[:1] for own in ranking.findings]
 
 
 def _claim(board: Board) -> str:

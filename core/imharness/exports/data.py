@@ -22,6 +22,7 @@ from imharness.results.version import SCHEMA
 PARTS = {"value": "", "low": " low", "high": " high", "n": " n", "clusters": " clusters", "missing": " missing"}
 """Field of a number -> the text after the column's label in its header."""
 MARK = " mark"
+_ADDED = ("winner", "notes", "findings")
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 """The beginnings of texts that a spreadsheet would take for formulas."""
 LONGEST = 31
@@ -46,7 +47,7 @@ def columns_of(table: Table, columns: Sequence[ColumnSpec] = ()) -> dict[str, li
 
 def labels_of(table: Table, columns: Sequence[ColumnSpec] = ()) -> dict[str, str]:
     """Return key -> label of each column; labels are distinct and differ from those of other parts of the table."""
-    taken = {table.entry, *(f"facet {name}" for row in table.rows for name in row.facets), "winner", "notes"}
+    taken = {table.entry, *(f"facet {name}" for row in table.rows for name in row.facets), *_ADDED}
     found = dict[str, str]()
     for column in columns or table.columns:
         label = column.label if column.label not in taken else f"{column.label} ({column.key})"
@@ -56,11 +57,14 @@ def labels_of(table: Table, columns: Sequence[ColumnSpec] = ()) -> dict[str, str
 
 
 def sheet_columns(sheet: Sheet) -> dict[str, list[Any]]:
-    """Return a sheet as `columns_of` does, with columns for winners, notes and marks ("best" or "tied")."""
+    """Return a sheet as `columns_of` does, with columns for winners, notes, findings and marks ("best" or "tied")."""
     found, texts = columns_of(sheet.table, sheet.columns), dict(sheet.notes)
     labels = labels_of(sheet.table, sheet.columns)
     marks = {"winner": ["winner" if line.won else "" for line in sheet.lines]}
     marks["notes"] = [" ".join(texts[letter] for letter in line.notes) for line in sheet.lines]
+    marks["findings"] = [
+        " ".join(f"{own.tier}: {own.text}" for own in sheet.findings if own.entry == line.label) for line in sheet.lines
+    ]
     for position, column in enumerate(sheet.columns):
         marks[labels[column.key] + MARK] = [line.cells[position].mark for line in sheet.lines]
     return found | {name: column for name, column in marks.items() if any(column)}
@@ -102,7 +106,7 @@ def parquet_of(sheet: Sheet) -> bytes:
 
 
 def json_of(sheets: Iterable[Sheet]) -> bytes:
-    """Return sheets as a JSON list, each with its title, its columns with their directions, its rows, and its notes."""
+    """Return sheets as a JSON list, each with its title, columns with their directions, rows, notes and findings."""
     return (json.dumps([_facts(sheet) for sheet in sheets], indent=2, ensure_ascii=False) + "\n").encode()
 
 
@@ -128,6 +132,8 @@ def _facts(sheet: Sheet) -> dict[str, Any]:
         "columns": [column.model_dump(mode="json") for column in sheet.columns],
         "rows": rows,
         "remarks": list(sheet.remarks),
+        "claim": sheet.claim,
+        "findings": [own.model_dump(mode="json") for own in sheet.findings],
     }
 
 

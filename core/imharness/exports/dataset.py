@@ -20,6 +20,7 @@ from imharness.errors import UsageError
 from imharness.exports.markup import markdown_text
 from imharness.reading.text import plain
 from imharness.results.boards import Board
+from imharness.results.findings import first_sentences
 from imharness.results.storage import sha256_of
 from imharness.results.tables import Value
 
@@ -286,9 +287,13 @@ def card(boards: Sequence[Board], files: Sequence[File], repository: str, releas
     ]
     esc = markdown_text
     won = [
-        f"- **{esc(board.title)}** ({esc(board.track)}): {esc(ranking.claim)}"
+        line
         for board in boards
         for ranking in board.rankings[:1]
+        for line in (
+            f"- **{esc(board.title)}** ({esc(board.track)}): {esc(ranking.claim)}",
+            *(f"  - {esc(text)}" for text in first_sentences(ranking.findings, "sentences in the file findings")),
+        )
     ]
     made = [
         f"- {esc(board.track)}: `{_code(board.command)}`, profile {esc(board.profile)}, seed {board.seed}, "

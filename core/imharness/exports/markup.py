@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from imharness.exports.layout import DIVIDED, Page, Part, parts_of
 from imharness.exports.sheets import Cell, Line, Sheet
 from imharness.reading.text import plain
+from imharness.results.findings import by_tier
 from imharness.results.identity import digest
 
 _LATEX = {
@@ -60,7 +61,17 @@ def _latex_sign(sign: str) -> str:
 def latex(sheet: Sheet) -> str:
     """Return a sheet as LaTeX tables for the package booktabs, each of which fits `LATEX_PAGE`."""
     parts = [_latex_part(part) for part in parts_of(sheet, LATEX_PAGE)]
+    for tier, texts in _found(sheet):
+        items = [rf"\item {latex_text(text)}" for text in texts]
+        parts += [rf"\paragraph{{{latex_text(tier)}}}", r"\begin{itemize}", *items, r"\end{itemize}"]
     return "\n".join(["% Needs \\usepackage{booktabs}.", *parts]) + "\n"
+
+
+def _found(sheet: Sheet) -> list[tuple[str, list[str]]]:
+    """Return what the ranking of a sheet says and found, by tier; papers print labels without first-party owners."""
+    claim = [("What the board says", [sheet.claim])] if sheet.claim else []
+    tiers = [(tier.capitalize(), [own.text for own in found]) for tier, found in by_tier(sheet.findings).items()]
+    return [(tier, [text.replace("harness/", "") for text in texts]) for tier, texts in [*claim, *tiers]]
 
 
 def _latex_part(part: Part) -> str:
@@ -139,7 +150,10 @@ def typst_text(text: str) -> str:
 
 def typst(sheet: Sheet) -> str:
     """Return a sheet as Typst figures of tables with their notes below, each of which fits `TYPST_PAGE`."""
-    return "\n".join(_typst_part(part) for part in parts_of(sheet, TYPST_PAGE)) + "\n"
+    parts = [_typst_part(part) for part in parts_of(sheet, TYPST_PAGE)]
+    for tier, texts in _found(sheet):
+        parts += [f"#strong({typst_text(tier)})", f"#list({', '.join(f'text({typst_text(own)})' for own in texts)})"]
+    return "\n".join(parts) + "\n"
 
 
 def _typst_part(part: Part) -> str:
@@ -213,7 +227,12 @@ def markdown(sheet: Sheet) -> str:
         _paragraph(text) for text in sheet.remarks
     ]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return "\n\n".join([f"**{esc(sheet.caption)}**", table, *notes]) + "\n"
+    found = [
+        part
+        for tier, texts in _found(sheet)
+        for part in (f"**{esc(tier)}**", "\n".join(f"- {_paragraph(text)}" for text in texts))
+    ]
+    return "\n\n".join([f"**{esc(sheet.caption)}**", table, *notes, *found]) + "\n"
 
 
 def _markdown_row(line: Line) -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from imharness.errors import UsageError, did_you_mean
 from imharness.exports.marks import Mark, Marks
 from imharness.results.boards import Board
+from imharness.results.findings import Finding
 from imharness.results.rankings import Place
 from imharness.results.tables import ColumnSpec, Row, Table, Value, several
 
@@ -64,7 +65,8 @@ class Line:
 class Sheet:
     """A table that is ready to be written.
 
-    `notes` are pairs of a letter and a sentence; `remarks` are sentences on the whole table.
+    `notes` are pairs of a letter and a sentence; `remarks` are sentences on the whole table. `claim` and `findings` are
+    those of the ranking that the table has, if any.
     """
 
     id: str
@@ -78,6 +80,8 @@ class Sheet:
     notes: tuple[tuple[str, str], ...]
     remarks: tuple[str, ...]
     table: Table
+    claim: str = ""
+    findings: tuple[Finding, ...] = ()
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -118,6 +122,7 @@ def sheet_of(table: Table, board: Board | None = None, *, columns: Sequence[str]
     writer = _Lines(table, marks)
     lines = tuple(writer.line(row, specs) for row in table.rows)
     few = marks.few(specs)
+    ranking = next((own for own in board.rankings if own.table == table.id), None) if board else None
     own_caption = f"{table.title.rstrip('.')}. {table.caption}".strip()
     return Sheet(
         id=table.id,
@@ -131,6 +136,8 @@ def sheet_of(table: Table, board: Board | None = None, *, columns: Sequence[str]
         notes=tuple((letter, text) for text, letter in writer.letters.items()),
         remarks=(*_remarks(table, board, specs, lines), *([few] if few else [])),
         table=table,
+        claim=ranking.claim if ranking else "",
+        findings=ranking.findings if ranking else (),
     )
 
 

@@ -16,7 +16,7 @@ from imharness.notebook.arguments import listed, naming, text
 from imharness.notebook.writing import as_frame, as_html, as_text, leading, pandas_module
 from imharness.results.boards import Board
 from imharness.results.comparisons import Comparison
-from imharness.results.findings import Finding
+from imharness.results.findings import Finding, first_sentences
 from imharness.results.labels import method_of
 from imharness.results.rankings import Ranking
 from imharness.results.sweeps import Missing
@@ -211,8 +211,10 @@ class Result:
         return ""
 
     def _notes(self) -> list[str]:
-        """Return what readers of the main table must know: the claim, what failed, what is missing."""
+        """Return what readers of the main table must know: the claim, what was found, what failed, what is missing."""
         claims = [ranking.claim for ranking in self.rankings[:1] if ranking.claim]
+        for ranking in self.rankings[:1]:
+            claims += first_sentences(ranking.findings, "sentences in `findings`")
         first = sorted(self.failed.items(), key=lambda item: item[1].startswith("needs a task that failed"))
         lines = [_line(what, why) for what, why in first[:SHOWN_FAILURES]]
         failed = [f"{len(self.failed)} cells failed:", *lines] if self.failed else []

@@ -93,7 +93,9 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         balanced=rules.balanced,
         alike=rules.same,
         yardsticks=tuple(own.id for own in (paired, *others)),
-        control_tail=standing.against_controls[0].tail,
+        control_tails=tuple(own.tail for own in standing.against_controls),
+        silent=_silent(rules),
+        chosen=rules.chosen is not None,
         broken_tail=tail_for(2 * len(contenders)),
         references=tuple(sorted(rules.references & set(entries))),
         undefended=rules.undefended,
@@ -107,6 +109,14 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         proxies=rules.proxies,
     )
     return TrackReport([table], [paired, *others], rankings=[ranking])
+
+
+def _silent(rules: Contest) -> dict[str, tuple[int, ...]]:
+    if not rules.met or not rules.settings:
+        return {}
+    none = np.concatenate([rules.known[c] & np.isnan(rules.gains[c]) for c in rules.settings], axis=1)
+    rows = zip(rules.scores.entries, none, strict=True)
+    return {label: tuple(np.flatnonzero(own).tolist()) for label, own in rows if own.any()}
 
 
 def _paired(

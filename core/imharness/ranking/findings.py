@@ -17,9 +17,11 @@ from imharness.statistics.differences import MOST, Told
 
 def measured(told: Told, *place: int) -> Measured:
     """Return one mean of several as data."""
-    half, value = float(told.half[place]), float(told.value[place])
-    ends = {} if np.isnan(half) else {"low": value - half, "high": value + half}
-    return Measured(value=value, units=int(told.units[place]), needed=told.needed_for(*place), **ends)
+    low, high = float(told.low[place]), float(told.high[place])
+    ends = {} if np.isnan(low) else {"low": low, "high": high}
+    return Measured(
+        value=float(told.value[place]), units=int(told.units[place]), needed=told.needed_for(*place), **ends
+    )
 
 
 def findings_of(
@@ -135,19 +137,29 @@ class _Sentences:
 
     def kept(self, i: int, kind: Kind) -> Iterator[Finding]:
         """Say what an entry is shown to lose too much of, or for what the data do not show whether it does."""
+        unit = self.unit(self.rules.utility.spec)
         for own in self.places[self.entries[i]].kept:
-            if own.low is not None and own.state == ("fails" if kind == "costs" else "not told"):
+            about = {
+                "measure": own.label,
+                "decimals": own.decimals,
+                "unit": unit,
+                "why": f"{own.label}, {own.least}",
+            }
+            if own.low is None and own.state == "not told" and kind == "gate":
+                text = f"has {own.label} of too few {unit}s, {own.units}, to show whether it is {own.least}"
+                yield self.made("open", kind, i, text, **about)
+            elif own.low is not None and own.state == ("fails" if kind == "costs" else "not told"):
                 amount = f"{own.value:+.{own.decimals}f} [{own.low:+.{own.decimals}f}, {own.high:+.{own.decimals}f}]"
                 from_least = f"{amount} from the least that passes"
                 text = (
                     f"costs too much: its {own.label}, which has to be {own.least}, lies {from_least}"
                     if kind == "costs"
                     else f"has {own.label} that the data do not show to be {own.least}: it lies {from_least}"
-                    f"{_needs(own, self.unit(self.specs[0]))}"
+                    f"{_needs(own, unit)}"
                 )
                 facts = {"above": Measured(**{name: getattr(own, name) for name in Measured.model_fields})}
                 tier: Tier = "ruled out" if kind == "costs" else "open"
-                yield self.made(tier, kind, i, text, facts=facts, why=f"{own.label}, {own.least}")
+                yield self.made(tier, kind, i, text, facts=facts, **about)
 
     def best(self) -> Iterator[Finding]:
         """Say which candidates may be best, by each yardstick."""

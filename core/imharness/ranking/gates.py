@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from imharness.results.rankings import Kept, State
-from imharness.statistics.differences import Floats, Told
-from imharness.statistics.means import means
+from imharness.statistics.clusters import FEWEST
+from imharness.statistics.differences import Floats
+from imharness.statistics.means import Means, means
+
+_RIGHT = 1e-9
+"""A number this near to 0 or 1 is a wrong or a right answer."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,9 @@ class Gate:
 
     `above`: what each independent unit adds to how far an entry lies above the least that it must keep ``(k,)``; empty
     where it was not measured on every unit, None for entries that it does not ask. `least`: that least, in words.
-    `among`: among how many entries the one was chosen, on the same numbers, that others are held against.
+    `among`: among how many entries the one was chosen, on the same numbers, that others are held against. `values`:
+    all numbers that a unit of an entry can add, where these are few, such as those of right and wrong answers, or
+    none: rare losses then have an interval that holds. `fewest`: how many units an interval needs at least.
     """
 
     label: str
@@ -32,6 +39,8 @@ class Gate:
     above: Callable[[str], Floats | None]
     decimals: int = 3
     among: int = 1
+    values: Callable[[str], Sequence[float]] = lambda entry: ()
+    fewest: int = FEWEST
 
 
 def share_of(
@@ -43,33 +52,54 @@ def share_of(
     better: str = "higher",
     decimals: int = 3,
     among: int = 1,
+    fewest: int = FEWEST,
 ) -> Gate:
     """Return the gate on utility: an entry must not lose more than a `share` of what the undefended one has.
 
     `parts`: what each independent unit adds to the utility of an entry and to that of the undefended one, ``(k,)``
-    each, on the same units and metrics; None where the entry was not measured on all of them.
+    each, on the same units and metrics; None where the entry was not measured on all of them. If all are 0 or 1, units
+    are answers that are right or wrong.
     """
     way = -1 if better == "lower" else 1
 
-    def above(entry: str) -> Floats:
+    @cache
+    def both(entry: str) -> Floats | None:
         found = parts(entry)
-        if found is None:
-            return np.zeros(0)
-        own, plain = (way * np.asarray(x, dtype=np.float64) for x in found)
-        return np.asarray(own - plain + share * np.sign(plain.mean() if len(plain) else 0.0) * plain)
+        return None if found is None else way * np.asarray(found, dtype=np.float64)
 
-    return Gate(label, f"within {share:.0%} of {undefended}", above, decimals, among)
+    def beyond(own: Floats, plain: Floats, sign: float) -> Floats:
+        return np.asarray(own - plain + share * sign * plain)
+
+    def above(entry: str) -> Floats:
+        found = both(entry)
+        return np.zeros(0) if found is None else beyond(found[0], found[1], _sign(found[1]))
+
+    def values(entry: str) -> Sequence[float]:
+        found = both(entry)
+        if found is None or not np.isclose(found * (found - way), 0.0, atol=_RIGHT).all():
+            return ()
+        own, plain = np.meshgrid((0.0, way), (0.0, way))
+        return [float(x) for x in beyond(own.ravel(), plain.ravel(), _sign(found[1]))]
+
+    return Gate(label, f"within {share:.0%} of {undefended}", above, decimals, among, values, fewest)
+
+
+def _sign(plain: Floats) -> float:
+    return float(np.sign(plain.mean() if len(plain) else 0.0))
 
 
 def kept(gates: Sequence[Gate], entries: Sequence[str], undefended: str) -> Mapping[str, tuple[Kept, ...]]:
     """Return what each entry keeps, gate by gate; the undefended entry is asked nothing."""
     found: dict[str, list[Kept]] = {entry: [] for entry in entries}
     for gate in gates:
-        parts = {entry: gate.above(entry) for entry in entries if entry != undefended}
-        asked = {entry: own for entry, own in parts.items() if own is not None}
-        told = means(list(asked.values()), gate.among * len(asked))
+        above = {entry: gate.above(entry) for entry in entries if entry != undefended}
+        asked = {entry: own for entry, own in above.items() if own is not None}
+        told = means(
+            list(asked.values()), gate.among * len(asked), [gate.values(entry) for entry in asked], gate.fewest
+        )
         for i, entry in enumerate(asked):
-            found[entry].append(_answer(gate, told, i))
+            parts = {"parts": tuple(asked[entry].tolist()), "values": tuple(gate.values(entry))}
+            found[entry].append(_answer(gate, told, i).model_copy(update=parts))
     return {entry: tuple(own) for entry, own in found.items()}
 
 
@@ -79,11 +109,11 @@ def state_of(answers: Sequence[Kept]) -> State:
     return next((state for state in order if any(own.state == state for own in answers)), "passes")
 
 
-def _answer(gate: Gate, told: Told, i: int) -> Kept:
+def _answer(gate: Gate, told: Means, i: int) -> Kept:
     units = int(told.units[i])
-    facts = {"label": gate.label, "least": gate.least, "decimals": gate.decimals, "units": units}
+    facts = {"label": gate.label, "least": gate.least, "decimals": gate.decimals, "units": units, "tail": told.tail}
     if not units:
         return Kept(state="not measured", **facts)
     state: State = "passes" if told.above[i] else "fails" if told.below[i] else "not told"
-    ends = {} if np.isnan(told.half[i]) else {"low": float(told.low[i]), "high": float(told.high[i])}
+    ends = {} if np.isnan(told.low[i]) else {"low": float(told.low[i]), "high": float(told.high[i])}
     return Kept(state=state, value=float(told.value[i]), needed=told.needed_for(i), **ends, **facts)

@@ -20,12 +20,15 @@ def moved(rules: Contest, entries: Sequence[int]) -> Mapping[int, Moved]:
     """Return how far knowledge moves each entry, over the attacks that were run both ways; intervals hold at once."""
     before, after = (rules.sign * rules.against[aware] for aware in (False, True))
     able = [i for i in entries if not np.isnan(after[i] - before[i]).all()]
-    told = means(_parts(rules, (after - before)[able]), len(able))
+    parts = _parts(rules, (after - before)[able])
+    told = means(parts, len(able))
     return {
         i: Moved(
             before=_mean(rules, np.where(np.isnan(after[i]), np.nan, before[i])),
             after=_mean(rules, np.where(np.isnan(before[i]), np.nan, after[i])),
             change=measured(told, at),
+            tail=told.tail,
+            parts=_known(parts[at]),
         )
         for at, i in enumerate(able)
     }
@@ -39,7 +42,8 @@ def broken(rules: Contest, entries: Sequence[int]) -> Mapping[int, Broken]:
     seems, holds = unaware - unaware[plain], rules.worst - rules.worst[plain]
     able = [i for i in entries if i != plain and not np.isnan(seems[i] + holds[i]).all()]
     rest = holds - HALF * seems
-    told = means(_parts(rules, np.concatenate([seems[able], rest[able]])), 2 * len(entries))
+    parts = _parts(rules, np.concatenate([seems[able], rest[able]]))
+    told = means(parts, 2 * len(entries))
     found = {}
     for at, i in enumerate(able):
         shown = bool(told.above[at] and told.below[len(able) + at])
@@ -48,12 +52,17 @@ def broken(rules: Contest, entries: Sequence[int]) -> Mapping[int, Broken]:
             holds=_mean(rules, holds[i]),
             rest=measured(told, len(able) + at),
             attack=next(iter(rules.broken_by(i)), "") if shown else "",
+            parts=(_known(parts[at]), _known(parts[len(able) + at])),
         )
     return found
 
 
 def _parts(rules: Contest, rows: Floats) -> list[Floats]:
     return list(contributions(rows, rules.clusters, rules.weights)) if len(rows) else []
+
+
+def _known(parts: Floats) -> tuple[float, ...]:
+    return tuple(parts[~np.isnan(parts)].tolist())
 
 
 def _mean(rules: Contest, numbers: Floats) -> float:

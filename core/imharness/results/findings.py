@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Literal, get_args
 
 from pydantic import BaseModel, Field
 
@@ -11,6 +11,9 @@ Tier = Literal["shown", "ruled out", "open"]
 Kind = Literal[
     "better", "moves", "worse", "broken", "costs", "may be best", "not told", "gate", "incomplete", "flagged"
 ]
+
+LEADING = 5
+"""Of more sentences of one tier than these, short forms of a board show the first ones."""
 
 
 class Measured(BaseModel, frozen=True, extra="forbid"):
@@ -48,3 +51,20 @@ class Finding(BaseModel, frozen=True, extra="forbid"):
     why: str = ""
     """What is said in addition: an attack, a gate, or a reason."""
     text: str
+
+
+def by_tier(findings: Iterable[Finding]) -> dict[Tier, list[Finding]]:
+    """Return the findings of each tier that has any, in the order of tiers."""
+    given = list(findings)
+    found = {tier: [own for own in given if own.tier == tier] for tier in get_args(Tier)}
+    return {tier: own for tier, own in found.items() if own}
+
+
+def first_sentences(findings: Iterable[Finding], rest: str) -> list[str]:
+    """Return the first sentences of each tier with its name, and how many more there are; `rest`: where these stand."""
+    found = []
+    for tier, own in by_tier(findings).items():
+        found += [f"{tier}: {finding.text}" for finding in own[:LEADING]]
+        if len(own) > LEADING:
+            found.append(f"{tier}: {len(own) - LEADING} more {rest}")
+    return found

@@ -27,6 +27,12 @@ class Kept(Measured, frozen=True, extra="forbid"):
     """The least that passes, in words."""
     decimals: int = 3
     state: State
+    tail: float = 0.05
+    """The two-sided level of the interval: 5 % over how many intervals hold at once."""
+    parts: tuple[float, ...] = ()
+    """What each independent unit adds; the rest follows from them."""
+    values: tuple[float, ...] = ()
+    """All that a unit can add, where these are few: the interval is then a score interval."""
 
 
 class Moved(BaseModel, frozen=True, extra="forbid"):
@@ -38,6 +44,10 @@ class Moved(BaseModel, frozen=True, extra="forbid"):
     before: float
     after: float
     change: Measured
+    tail: float = 0.05
+    """The two-sided level of the interval: 5 % over how many intervals hold at once."""
+    parts: tuple[float, ...] = ()
+    """What each independent unit adds to `change`."""
 
 
 class Broken(BaseModel, frozen=True, extra="forbid"):
@@ -52,6 +62,8 @@ class Broken(BaseModel, frozen=True, extra="forbid"):
     holds: float
     rest: Measured
     attack: str = ""
+    parts: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    """What each independent unit adds to `seems` and to `rest`."""
 
 
 class Place(BaseModel, frozen=True, extra="forbid"):
@@ -110,9 +122,15 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     """Which attack each condition of the comparison is, apart from what the attacker knows, as a number."""
     yardsticks: tuple[str, ...] = ()
     """The comparisons by which a winner is asked for, that of the ranking first."""
-    control_tail: float = 0.05
-    """The two-sided level of the interval of a candidate against a control: 5 % over the number of candidates, or that
-    of the comparison where it is larger."""
+    control_tails: tuple[float, ...] = ()
+    """The two-sided level of the interval of a candidate against a control, by each yardstick: 5 % over the number of
+    candidates, or that of the comparison where it is larger."""
+    silent: Mapping[str, tuple[int, ...]] = Field(default_factory=dict)
+    """Entry -> positions among its numbers in the comparison where it met an attack that says nothing of it, such as
+    one that did not converge: no number is there, and nothing was withheld."""
+    chosen: bool = False
+    """Whether the comparison has the numbers of one attack, chosen for each entry on other units: `Place.complete`
+    then is over all attacks that could be chosen."""
     broken_tail: float = 0.05
     """The two-sided level of the intervals in `Place.broken`."""
     references: tuple[str, ...] = ()

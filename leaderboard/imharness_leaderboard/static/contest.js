@@ -1,6 +1,6 @@
 // The same ranking as imharness.ranking.contest, on the settings that a reader chooses. Intervals of differences are those
 // of the comparison: their tail is frozen with the board.
-import { FEWEST, groupsOf, hash, interval, LEVEL, percentile, RESAMPLES, told } from "./statistics.js";
+import { FEWEST, groupsOf, hash, LEVEL, meanAlone, percentile, RESAMPLES, told } from "./statistics.js";
 
 const draws = new Map();
 /** How often each of k clusters is drawn in each resample. */
@@ -42,8 +42,13 @@ export function meanValue(numbers, clusters, tails) {
   return low < high ? { ...found, low, high } : found;
 }
 
-/** Positions of the conditions that a reader's choice leaves; `picks`: facet -> value, and attacker -> unaware or aware. */
+/**
+ * Positions of the conditions that a reader's choice leaves; `picks`: facet -> value, and attacker -> unaware or aware. A
+ * facet that has one value in the whole comparison, such as the metric of a yardstick, is no choice.
+ */
 export function conditionsOf(index, facts, picks) {
+  const alone = (key) => new Set(index.conditions.map(({ facets }) => facets[key])).size < 2;
+  picks = Object.fromEntries(Object.entries(picks).filter(([key]) => key === "attacker" || !alone(key)));
   return index.conditions.flatMap(({ facets }, c) => {
     const aware = facets[facts.attacker] !== facts.unaware;
     const kept = Object.entries(picks).every(([key, value]) => !value || (key === "attacker" ? aware === (value === "aware") : facets[key] === value));
@@ -51,15 +56,20 @@ export function conditionsOf(index, facts, picks) {
   });
 }
 
-/** The contest on some conditions; `vectors`: the scores of each entry of the index. */
-export function contest(index, vectors, facts, conditions) {
+/**
+ * The contest on some conditions; `vectors`: the scores of each entry of the index. `others`: index, vectors and conditions
+ * of the further yardsticks, in the order of `facts.control_tails`.
+ */
+export function contest(index, vectors, facts, conditions, others = []) {
   const sign = index.better === "higher" ? 1 : -1;
   const units = (c) => index.unit_sets[index.conditions[c].units];
   const score = (e, c, i) => vectors[e][index.starts[c] + i];
-  const any = (e, c, known) => units(c).some((_, i) => known(score(e, c, i)));
-  const present = index.entries.map((_, e) => e).filter((e) => conditions.some((c) => any(e, c, (s) => !Number.isNaN(s))));
+  const silent = index.entries.map((label) => new Set(facts.silent[label] ?? []));
+  const met = (e, c, i) => Number.isFinite(score(e, c, i)) || silent[e].has(index.starts[c] + i);
+  const any = (e, c, known) => units(c).some((_, i) => known(i));
+  const present = index.entries.map((_, e) => e).filter((e) => conditions.some((c) => any(e, c, (i) => !Number.isNaN(score(e, c, i)) || met(e, c, i))));
   const ours = present.filter((e) => index.entries[e].split(" + ").every((part) => part.startsWith("harness/")));
-  const most = (among, c) => among.filter((e) => any(e, c, Number.isFinite)).length >= 0.5 * among.length;
+  const most = (among, c) => among.filter((e) => any(e, c, (i) => met(e, c, i))).length >= 0.5 * among.length;
   const settings = conditions.filter((c) => most(present, c) || (ours.length && most(ours, c)));
   const names = [...new Set(settings.flatMap(units))].sort((a, b) => a - b);
   const place = new Map(names.map((unit, u) => [unit, u]));
@@ -112,10 +122,10 @@ export function contest(index, vectors, facts, conditions) {
   const worsts = new Map(present.map((e) => [e, worst(e, decisions.get(e))]));
   const coverage = new Map(present.map((e) => {
     let known = 0, all = 0;
-    for (const c of settings) units(c).forEach((_, i) => { all++; known += Number.isFinite(score(e, c, i)); });
+    for (const c of settings) units(c).forEach((_, i) => { all++; known += met(e, c, i); });
     return [e, all ? known / all : 0];
   }));
-  const complete = present.filter((e) => coverage.get(e) === 1);
+  const complete = present.filter((e) => coverage.get(e) === 1 && worsts.get(e).some(Number.isFinite) && (!facts.chosen || facts.places[index.entries[e]].complete));
   const pairs = new Map();
   const ahead = (a, b, tail = index.tail) => {
     const key = `${a} ${b} ${tail}`;
@@ -131,7 +141,7 @@ export function contest(index, vectors, facts, conditions) {
     const rest = seems.map((s, u) => sign * (worsts.get(e)[u] - worsts.get(plain)[u]) - 0.5 * s);
     const shown = (numbers) => {
       const kept = [...numbers.keys()].filter((u) => Number.isFinite(numbers[u])), of = (all) => all && kept.map((u) => all[u]);
-      return kept.length ? interval(of(numbers), of(clusters), of(weights), { tail: facts.broken_tail, reach: index.reach }) : { low: NaN, high: NaN };
+      return kept.length ? meanAlone(of(numbers), of(clusters), of(weights), { tail: facts.broken_tail, reach: index.reach }) : { low: NaN, high: NaN };
     };
     return shown(seems).low > 0 && shown(rest).high < 0;
   }
@@ -162,27 +172,43 @@ export function contest(index, vectors, facts, conditions) {
   const number = (value) => value?.value ?? Infinity;
   const key = (row) => [!row.rank, number(row.rank), !row.worst, row.worst ? -sign * row.worst.value : 0, row.label];
   rows.sort((a, b) => { const [x, y] = [key(a), key(b)]; const i = x.findIndex((v, j) => v !== y[j]); return i < 0 ? 0 : x[i] < y[i] ? -1 : 1; });
-  return { rows, ...winner(rows, facts, (a, b, tail) => ahead(index.entries.indexOf(a.label), index.entries.indexOf(b.label), tail)), units: names.length, clusters: clusters && sampled };
+  const judges = [{ index, vectors, conditions: settings }, ...others].map((own, y) => judge(own, facts.control_tails[y] ?? own.index.tail));
+  return { rows, ...winner(rows, facts, judges), units: names.length, clusters: clusters && sampled };
 }
 
 const finite = (x) => (Number.isFinite(x) ? x : null);
 
+/** One yardstick: how far an entry is ahead of another one, and whether it is shown to be better than it, or than a control. */
+function judge({ index, vectors, conditions }, controlTail) {
+  const pairs = new Map();
+  const ahead = (a, b, tail) => {
+    const [i, j] = [a, b].map(({ label }) => index.entries.indexOf(label)), key = `${i} ${j} ${tail}`;
+    if (!pairs.has(key)) pairs.set(key, i < 0 || j < 0 ? { value: NaN, low: NaN, high: NaN } : told({ ...index, tail }, vectors[i], vectors[j], conditions));
+    return pairs.get(key);
+  };
+  return {
+    ahead: (a, b) => ahead(a, b, index.tail).value,
+    better: (a, b) => ahead(a, b, index.tail).low > 0,
+    beats: (a, control) => ahead(a, control, controlTail).low > 0,
+  };
+}
+
 /**
- * Who may win, as the rules have it: `may` are the candidates that no candidate is shown to be better than, the one ahead
- * first; `winner` is "" where several are, or one is not shown to be better than the control `rival`, at the level of
- * candidates alone.
+ * Who may win, as the rules have it: `may` are the candidates that, by some yardstick, no candidate is shown to be better
+ * than, the one ahead first; `winner` is "" where several are, or one is, by some yardstick, not shown to be better than
+ * another candidate or than the control `rival`.
  */
-function winner(rows, facts, ahead) {
+function winner(rows, facts, judges) {
   const stands = rows.filter((row) => row.complete && !row.control && row.able && !row.flagged);
   const controls = rows.filter((row) => row.complete && row.control && !facts.references.includes(row.label));
-  const behind = new Map(stands.map((row) => [row, stands.filter((other) => other !== row && ahead(other, row).value > 0).length]));
+  const behind = new Map(stands.map((row) => [row, stands.filter((other) => other !== row && judges[0].ahead(other, row) > 0).length]));
   const first = stands.reduce((best, row) => (!best || behind.get(row) < behind.get(best) || (behind.get(row) === behind.get(best) && row.label < best.label) ? row : best), null);
   const others = stands.filter((row) => row !== first);
-  const may = first ? [first, ...others.filter((row) => !stands.some((other) => other !== row && ahead(other, row).low > 0))] : [];
-  const told = (row, control) => ahead(row, control, facts.control_tail).low > 0;
-  const proven = may.filter((row) => controls.every((control) => told(row, control)));
-  const rival = first && controls.find((control) => !told(first, control));
-  const one = may.length === 1 && proven.length === 1 && others.every((row) => ahead(first, row).low > 0);
+  const worse = (row) => judges.every((own) => stands.some((other) => other !== row && own.better(other, row)));
+  const may = first ? [first, ...others.filter((row) => !worse(row))] : [];
+  const doubt = (row) => judges.flatMap((own) => controls.filter((control) => !own.beats(row, control)))[0];
+  const proven = may.filter((row) => !doubt(row)), rival = first && doubt(first);
+  const one = may.length === 1 && proven.length === 1 && others.every((row) => judges.every((own) => own.better(first, row)));
   return {
     first: first?.label ?? "", winner: one ? first.label : "", rival: rival?.label ?? "",
     may: may.map((row) => row.label), proven: proven.map((row) => row.label),

@@ -68,10 +68,12 @@ class Ranking {
   async load() {
     this.loaded ??= (async () => {
       const get = async (name, as) => { const answer = await fetch(name); if (!answer.ok) throw new Error(`${name}: ${answer.status}`); return answer[as](); };
-      const name = this.root.dataset.root + this.root.dataset.index, folder = name.slice(0, name.lastIndexOf("/") + 1);
-      const index = await get(name, "json");
-      const files = await Promise.all(index.files.map((file) => get(folder + file, "arrayBuffer")));
-      return [index, files.map((file) => new Float32Array(file))];
+      return Promise.all([this.root.dataset.index, ...this.facts.yardsticks].map(async (address) => {
+        const name = this.root.dataset.root + address, folder = name.slice(0, name.lastIndexOf("/") + 1);
+        const index = await get(name, "json");
+        const files = await Promise.all(index.files.map((file) => get(folder + file, "arrayBuffer")));
+        return { index, vectors: files.map((file) => new Float32Array(file)) };
+      }));
     })();
     return this.loaded;
   }
@@ -82,10 +84,10 @@ class Ranking {
     if (Object.values(picks).every((value) => !value)) return this.reset();
     this.verdict.textContent = "Ranking again …";
     try {
-      const [index, vectors] = await this.load();
+      const [{ index, vectors }, ...others] = await this.load();
       if (mine !== this.turn) return;
       const conditions = conditionsOf(index, this.facts, picks);
-      const found = contest(index, vectors, this.facts, conditions);
+      const found = contest(index, vectors, this.facts, conditions, others.map((own) => ({ ...own, conditions: conditionsOf(own.index, this.facts, picks) })));
       this.fill(index, found, picks);
       this.table.dataset.result = JSON.stringify(found);
     } catch (error) {

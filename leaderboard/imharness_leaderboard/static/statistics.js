@@ -168,6 +168,19 @@ export function interval(values, names, weights, { tail, reach }) {
   return { value, low: value - half, high: value + half, clusters: k };
 }
 
+/** A mean of one entry by itself with the interval of imharness.statistics.means: the farther end of t and of skewness-corrected t. */
+export function meanAlone(values, names, weights, facts) {
+  const plain = interval(values, names, weights, facts), parts = contributions(values, names, weights), k = parts.length;
+  const moment = (power) => mean(parts.map((x) => (x - plain.value) ** power)), spread = Math.sqrt(moment(2));
+  if (k < FEWEST || !(spread > 1e-9 * Math.max(...parts.map(Math.abs)))) return plain;
+  const skew = moment(3) / spread ** 3, reached = studentQuantile(facts.tail / 2, k - 1);
+  const end = (bound) => {
+    const wanted = bound / Math.sqrt(k) - skew / (6 * k);
+    return plain.value - (Math.abs(skew) < 1e-9 ? wanted : 3 / skew * (Math.cbrt(1 + skew * wanted) - 1)) * spread * Math.sqrt(k / (k - 1));
+  };
+  return { ...plain, low: Math.min(plain.low, end(reached)), high: Math.max(plain.high, end(-reached)) };
+}
+
 /** Conditions that differ in the facets of which the worst counts, together; without such facets each by itself. */
 export function groupsOf(index, conditions) {
   const groups = new Map();

@@ -98,7 +98,7 @@ def test_latex_has_whole_rows_and_balanced_parts(make) -> None:
             assert row.endswith(r" \\")
             assert row[0] not in "[*"
     opened, closed = (re.findall(rf"^\\{word}{{(\w+)}}", text, re.M) for word in ("begin", "end"))
-    assert set(opened) == {"table", "tabular", "minipage"}
+    assert set(opened) == {"table", "tabular", "minipage", *(["itemize"] if sheet.findings else [])}
     assert sorted(closed) == sorted(opened)
     assert text.count("\\toprule") == text.count("\\midrule") == text.count("\\bottomrule") == len(parts)
     assert "\\input" not in text
@@ -366,7 +366,7 @@ def test_columns_of_too_few_units_beside_others_are_named() -> None:
 
 @pytest.mark.parametrize("text", ["- a", "+ a", "1. a", "12) a", "===", "---", "    a", "* a", "# a", "> a", "a"])
 def test_a_remark_is_a_paragraph_of_its_own(text: str) -> None:
-    made = board()
+    made = board(rankings=())
     sheet = sheet_of(made.tables[0].model_copy(update={"note": text}), made)
     found = MarkdownIt("commonmark").enable("table").parse(markdown(sheet))
     assert {token.type for token in found} <= {

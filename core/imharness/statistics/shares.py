@@ -1,0 +1,65 @@
+"""Intervals of means of numbers that have few values, such as the right and wrong answers of two models on one image.
+
+Where most units have the same value, as where one model loses few of many images, the sample says little about the
+spread of its own mean, and t intervals end too near. The score interval takes the spread that the mean would have if
+an end of the interval were the truth. For two answers to one question it is the interval of Tango ("Equivalence test
+and confidence interval for the difference in proportions for the paired-sample design", Statistics in Medicine 1998)
+and, for a ratio, that of Nam and Blackwelder (Statistics in Medicine 2002); here for a mean of any known values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import scipy
+
+Floats = npt.NDArray[np.float64]
+_NEAR = 1e-12
+"""Ends and multipliers are found up to this share of the range that they are looked for in."""
+
+
+def score_interval(numbers: Floats, values: Floats, reached: float) -> tuple[float, float]:
+    """Return the score interval of a mean.
+
+    `numbers`: one for each independent unit ``(k,)``, each one of `values`, which are all numbers that a unit can have
+    ``(v,)``. `reached`: how many standard errors the mean may lie from the ends.
+    """
+    support = np.unique(values)
+    counts = np.bincount(np.abs(numbers[:, None] - support).argmin(axis=1), minlength=len(support))
+    mean = float(support @ counts / counts.sum())
+
+    def beyond(end: float) -> float:
+        off = support - end
+        spread = float(np.sqrt(likely(counts, off) @ off**2))
+        return float(abs(mean - end) * np.sqrt(counts.sum()) - reached * spread)
+
+    def found(end: float) -> float:
+        near, width = mean + (end - mean) * _NEAR, abs(end - mean)
+        return end if width == 0 or beyond(near) >= 0 else float(scipy.optimize.brentq(beyond, near, end, xtol=_NEAR))
+
+    return found(float(support[0])), found(float(support[-1]))
+
+
+def likely(counts: npt.NDArray[np.int64], off: Floats) -> Floats:
+    """Return the likeliest shares of values with these counts ``(v,)``, if the mean of `off` ``(v,)`` is 0.
+
+    The largest is above 0 and the smallest below, or one of them is 0 and has everything.
+    """
+    if off[0] >= 0 or off[-1] <= 0:
+        return np.asarray((off == 0) / (off == 0).sum())
+    total, seen = counts.sum(), counts > 0
+    low, high = -total / off[-1], -total / off[0]
+
+    def left(multiplier: float) -> float:
+        return float((counts[seen] * off[seen] / (total + multiplier * off[seen])).sum())
+
+    step = _NEAR * (high - low)
+    ends = low + step, high - step
+    if left(ends[0]) <= 0 or left(ends[1]) >= 0:
+        place, multiplier = (-1, low) if left(ends[0]) <= 0 else (0, high)
+        shares = np.where(seen, counts / np.where(seen, total + multiplier * off, 1.0), 0.0)
+        shares[place] = 0.0
+        shares[place] = 1 - shares.sum()
+        return np.asarray(shares)
+    multiplier = scipy.optimize.brentq(left, *ends, xtol=step)
+    return np.asarray(counts / (total + multiplier * off))

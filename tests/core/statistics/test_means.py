@@ -1,0 +1,79 @@
+"""Means against zero: skewed numbers, and answers that are right or wrong, against other code and simulations."""
+
+import numpy as np
+import pytest
+import scipy
+from docs.coverage import held
+
+from imharness.statistics.means import means, skewed_ends
+from imharness.statistics.shares import likely, score_interval
+
+
+def bound(level: float, studies: int) -> float:
+    return level - 2.5 * np.sqrt(level * (1 - level) / studies)
+
+
+@pytest.mark.parametrize(
+    ("kind", "entries", "units"),
+    [
+        ("normal", 20, 5),
+        ("normal", 3, 36),
+        ("lognormal", 3, 36),
+        ("lognormal", 20, 100),
+        ("lost", 3, 300),
+        ("swapped", 3, 100),
+        ("correlations", 3, 36),
+    ],
+)
+def test_means_of_0_are_told_from_0_in_at_most_5_percent_of_studies(kind: str, entries: int, units: int) -> None:
+    assert held(kind, entries, units, studies=150, seed=1) >= bound(0.95, 150)
+
+
+def test_score_intervals_are_those_of_tango() -> None:
+    """The ends for a difference of paired proportions, by his closed form of the likeliest shares."""
+    lost, won, n = 6, 1, 80
+    numbers = np.array([-1.0] * lost + [1.0] * won + [0.0] * (n - lost - won))
+    for end in score_interval(numbers, np.array([-1.0, 0.0, 1.0]), 2.2):
+        b = -won - lost + (2 * n - won + lost) * end
+        only_lost = (np.sqrt(b * b + 8 * n * lost * end * (1 - end)) - b) / (4 * n)
+        z = (won - lost - n * end) / np.sqrt(n * (2 * only_lost + end * (1 - end)))
+        assert abs(z) == pytest.approx(2.2, abs=1e-6)
+
+
+def test_the_likeliest_shares_have_the_asked_mean_and_no_others_are_likelier() -> None:
+    counts, off = np.array([0, 3, 40, 0]), np.array([-0.95, 0.0, 0.05, 1.0]) - 0.01
+    found = likely(counts, off)
+    assert (found.sum(), found @ off) == pytest.approx((1, 0), abs=1e-12)
+    rng = np.random.default_rng(0)
+    free = np.array([[1, 1, 1, 1], off])
+    steps = scipy.linalg.null_space(free)
+    for step in rng.normal(size=(200, 2)) * 1e-3:
+        other = found + steps @ step
+        if (other >= 0).all():
+            assert counts[1:3] @ np.log(other[1:3]) <= counts[1:3] @ np.log(found[1:3]) + 1e-12
+
+
+def test_without_a_loss_the_interval_still_has_two_ends() -> None:
+    low, high = score_interval(np.full(20, 0.05), np.array([-0.95, 0.0, 0.05, 1.0]), 2.0)
+    assert -0.95 < low < 0.05 < high < 1
+    assert score_interval(np.full(9, 1.0), np.array([0.0, 1.0]), 2.0)[1] == 1.0
+
+
+def test_the_corrected_t_of_an_end_is_the_one_that_was_asked_for() -> None:
+    own = np.exp(np.random.default_rng(2).normal(size=30))
+    skew, k = scipy.stats.skew(own), len(own)
+    for end, wanted in zip(skewed_ends(own, 2.3), (2.3, -2.3), strict=True):
+        w = (own.mean() - end) / own.std()
+        # the variance without Bessel's correction is Hall's; ours is wider by sqrt(k / (k - 1))
+        w *= np.sqrt((k - 1) / k)
+        t = np.sqrt(k) * (w + skew * w**2 / 3 + skew**2 * w**3 / 27 + skew / (6 * k))
+        assert t == pytest.approx(wanted)
+
+
+def test_numbers_without_skewness_have_student_s_interval_and_constants_that_of_a_share_of_none() -> None:
+    own = np.array([-1.0, 0.0, 1.0, -2.0, 2.0, 0.0])
+    told = means([own, np.full(6, 3.0), own[:4]], 1)
+    theirs = scipy.stats.ttest_1samp(own, 0).confidence_interval()
+    assert (told.low[0], told.high[0]) == pytest.approx((theirs.low, theirs.high))
+    assert told.low[1] < 3 < told.high[1]
+    assert np.isnan([told.low[2], told.high[2]]).all()

@@ -1,0 +1,366 @@
+"""Recomputes what a ranking states from the files that readers download, with loops, numpy and scipy alone.
+
+Taken as given are scores (``.f32`` files with their index), what each unit adds to gates, moves and breaks (in
+``results.json``), and the frozen tail of the simultaneous intervals, which 10,000 resamples made.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+
+from imharness.tracks import TrackReport
+
+FEWEST = 5
+Facts = Mapping[str, Any]
+
+
+@dataclass
+class Mean:
+    """A mean of what each unit adds, with its interval, and how many units it takes to tell it from 0."""
+
+    value: float
+    low: float
+    high: float
+    units: int
+    needed: int | None
+
+
+def of_parts(parts: Sequence[float], tail: float, reach: float, values: Sequence[float] = (), *, skewed: bool) -> Mean:
+    """`skewed`: means of one entry by itself; differences of two have plain t intervals."""
+    x, k = np.array(parts, dtype=float), len(parts)
+    mean = float(x.mean())
+    if k < FEWEST:
+        return Mean(mean, np.nan, np.nan, k, None)
+    t, flat = float(scipy.stats.t.ppf(1 - tail / 2, k - 1)), np.ptp(x) <= 1e-8 * np.abs(x).max(initial=0)
+    error = 0.0 if flat else float(x.std(ddof=1) / np.sqrt(k))
+    half = (1 - (tail / 2) ** (1 / k)) * (reach + abs(mean)) if flat else t * error
+    low, high = mean - half, mean + half
+    if len(values):
+        low, high = score(x, values, t)
+    elif skewed and not flat:
+        ends = [end for bound in (t, -t) for end in [hall(x, bound)]]
+        low, high = min(low, ends[0]), max(high, ends[1])
+    return Mean(mean, low, high, k, needed(abs(mean), error * np.sqrt(k), tail))
+
+
+def hall(x: np.ndarray, bound: float) -> float:
+    """The mean at which Hall's transformed t is `bound`, by bisection of his cubic."""
+    k, skew = len(x), scipy.stats.skew(x)
+
+    def transformed(end: float) -> float:
+        w = (x.mean() - end) / x.std(ddof=1)
+        return np.sqrt(k) * (w + skew * w**2 / 3 + skew**2 * w**3 / 27 + skew / (6 * k)) - bound
+
+    reach = 1e3 * x.std()
+    return float(scipy.optimize.brentq(transformed, x.mean() - reach, x.mean() + reach, xtol=1e-14))
+
+
+def score(x: np.ndarray, values: Sequence[float], t: float) -> tuple[float, float]:
+    """The means at which the score statistic is t; the likeliest shares by minimisation."""
+    support = np.unique(values)
+    counts = np.array([(np.abs(x - v) < 1e-6).sum() for v in support])
+
+    def statistic(end: float) -> float:
+        off = support - end
+        a, b = -len(x) / off.max(), -len(x) / off.min()
+        seen = counts > 0
+
+        def slope(m: float) -> float:
+            return float((counts[seen] * off[seen] / (len(x) + m * off[seen])).sum())
+
+        edge = 1e-11 * (b - a)
+        m = (
+            a
+            if slope(a + edge) <= 0
+            else b
+            if slope(b - edge) >= 0
+            else scipy.optimize.brentq(slope, a + edge, b - edge)
+        )
+        shares = np.zeros(len(support))
+        shares[seen] = counts[seen] / (len(x) + m * off[seen])
+        shares[-1 if m == a else 0] += max(0.0, 1 - shares.sum())
+        return abs(x.mean() - end) * np.sqrt(len(x)) - t * np.sqrt((shares * off**2).sum())
+
+    ends = [
+        float(scipy.optimize.brentq(statistic, x.mean() + (edge - x.mean()) * 1e-9, edge + (x.mean() - edge) * 1e-12))
+        if edge != x.mean()
+        else float(edge)
+        for edge in (support[0], support[-1])
+    ]
+    return ends[0], ends[1]
+
+
+def needed(size: float, spread: float, tail: float) -> int | None:
+    if not size > 0 or not spread > 0:
+        return None
+    counts = np.arange(FEWEST, 1001)
+    power = scipy.stats.nct.sf(scipy.stats.t.isf(tail / 2, counts - 1), counts - 1, size / spread * np.sqrt(counts))
+    return int(counts[power >= 0.8][0]) if (power >= 0.8).any() else None
+
+
+class Scores:
+    """The scores of a comparison, unit by unit: the worst of a group of conditions, and the mean over groups."""
+
+    def __init__(self, index: Facts, numbers: np.ndarray) -> None:
+        self.index, self.sign = index, 1 if index["better"] == "higher" else -1
+        sizes = [len(index["unit_sets"][own["units"]]) for own in index["conditions"]]
+        starts = np.cumsum([0, *sizes]).tolist()
+        self.cluster: dict[str, str] = {}
+        self.family: dict[str, str] = {}
+        worst: list[dict[tuple, float]] = [{} for _ in index["entries"]]
+        for condition, (start, _) in zip(index["conditions"], pairwise(starts), strict=True):
+            facets = condition["facets"]
+            group = tuple(sorted((k, v) for k, v in facets.items() if k not in index["over"]))
+            names = index["unit_sets"][condition["units"]]
+            sources = index["clusters"][condition["units"]] if index["clusters"] else names
+            for i, (name, source) in enumerate(zip(names, sources, strict=True)):
+                self.cluster[name] = source
+                self.family[name] = facets.get(index["balanced"], "")
+                for e in range(len(index["entries"])):
+                    gain = self.sign * float(numbers[e, start + i])
+                    if np.isfinite(gain):
+                        worst[e][name, group] = min(gain, worst[e].get((name, group), np.inf))
+        self.worst = dict(zip(index["entries"], worst, strict=True))
+        families = list(self.family.values())
+        count = {own: families.count(own) for own in set(families)}
+        self.weight = {name: 1 / count[own] for name, own in self.family.items()}
+
+    def means(self, own: Mapping[tuple, float]) -> dict[str, float]:
+        """The mean of each unit over its groups."""
+        found: dict[str, list[float]] = {}
+        for (name, _), gain in own.items():
+            found.setdefault(name, []).append(gain)
+        return {name: float(np.mean(gains)) for name, gains in found.items()}
+
+    def parts(self, units: Mapping[str, float]) -> list[float]:
+        """What each cluster adds to the weighted mean."""
+        total = sum(self.weight[name] for name in units)
+        mean = sum(self.weight[name] * x for name, x in units.items()) / total
+        off: dict[str, float] = {}
+        for name, x in units.items():
+            off[self.cluster[name]] = off.get(self.cluster[name], 0.0) + self.weight[name] * (x - mean)
+        return [mean + len(off) * own / total for own in off.values()]
+
+    def mean(self, entry: str) -> float:
+        return self.sign * float(np.mean(self.parts(self.means(self.worst[entry]))))
+
+    def against(self, ranking: Facts, entry: str, numbers: np.ndarray, *, aware: bool) -> dict[str, float]:
+        """The mean score of each unit under one kind of attacker, over the attacks that were run both ways."""
+        seen: dict[tuple[str, int], dict[bool, list[float]]] = {}
+        row, start = numbers[self.index["entries"].index(entry)], 0
+        kinds = {own["facets"][ranking["attacker"]] != ranking["unaware"] for own in self.index["conditions"]}
+        for condition, attack in zip(self.index["conditions"], ranking["alike"], strict=True):
+            names = self.index["unit_sets"][condition["units"]]
+            kind = condition["facets"][ranking["attacker"]] != ranking["unaware"]
+            for name, x in zip(names, row[start : start + len(names)].tolist(), strict=True):
+                if np.isfinite(x):
+                    seen.setdefault((name, attack), {}).setdefault(kind, []).append(x)
+            start += len(names)
+        found: dict[str, list[float]] = {}
+        for (name, _), own in seen.items():
+            if own.keys() == kinds:
+                found.setdefault(name, []).append(float(np.mean(own[aware])))
+        return {name: float(np.mean(own)) for name, own in found.items()}
+
+    def ahead(self, entry: str, other: str, tail: float | None = None) -> Mean:
+        both = self.worst[entry].keys() & self.worst[other].keys()
+        gaps = self.means({key: self.worst[entry][key] - self.worst[other][key] for key in both})
+        level = self.index["tail"] if tail is None else tail
+        return of_parts(self.parts(gaps), level, self.index["reach"], skewed=False)
+
+
+def same(found: Facts, wanted: Mean) -> None:
+    """Assert that a number of a board is the recomputed one."""
+    for name in ("value", "low", "high"):
+        own, other = found[name], getattr(wanted, name)
+        assert (own is None) == bool(np.isnan(other)), (name, found, wanted)
+        assert own is None or np.isclose(own, other, rtol=1e-5, atol=1e-7), (name, found, wanted)
+    assert found["units"] == wanted.units
+    assert found["needed"] == wanted.needed
+
+
+def of_report(report: TrackReport) -> set[str]:
+    """Check the ranking of a report, from its JSON; see `check`."""
+    made = [own.stored() for own in report.comparisons]
+    ranking, tables = json.loads(report.rankings[0].model_dump_json()), [own.model_dump() for own in report.tables]
+    table = next(own for own in tables if own["id"] == ranking["table"])
+    return check(ranking, table, [(json.loads(index.model_dump_json()), numbers) for index, numbers in made])
+
+
+def of_site(data: Path, track: str) -> set[str]:
+    """Check the ranking of a track from the files of a site; see `check`."""
+    board = next(own for own in json.loads((data / "results.json").read_text())["boards"] if own["track"] == track)
+    ranking = board["rankings"][0]
+    table = next(own for own in board["tables"] if own["id"] == ranking["table"])
+    found = []
+    for file in data.rglob("*.vectors.json"):
+        index = json.loads(file.read_text())
+        if index["id"] in ranking["yardsticks"]:
+            sets = index["unit_sets"]
+            index["unit_sets"] = [[index["units"][u] for u in own] for own in sets]
+            index["clusters"] = [[str(index["clusters"][u]) for u in own] for own in sets] if index["clusters"] else []
+            found.append((index, np.stack([np.fromfile(file.parent / name, "<f4") for name in index["files"]])))
+    return check(ranking, table, found)
+
+
+def check(ranking: Facts, table: Facts, comparisons: Sequence[tuple[Facts, np.ndarray]]) -> set[str]:
+    """Assert every number, rank interval, tier and winner of a ranking; return the kinds of sentences that it has."""
+    scores = {index["id"]: Scores(index, numbers) for index, numbers in comparisons}
+    judges = [scores[id] for id in ranking["yardsticks"]]
+    first, places = judges[0], ranking["places"]
+    complete = [e for e in first.index["entries"] if places[e]["complete"]]
+    rows = {row["label"]: row["values"] for row in table["rows"]}
+    ahead = {(a, b): first.ahead(a, b) for a in complete for b in complete if a != b}
+    for e in complete:
+        others = [o for o in complete if o != e]
+        assert np.isclose(rows[e]["worst"]["value"], first.mean(e), rtol=1e-5, atol=1e-6)
+        rank = rows[e]["rank"]
+        assert rank["value"] == 1 + sum(ahead[o, e].value > 0 for o in others)
+        if rank["low"] is not None:
+            assert rank["low"] == 1 + sum(ahead[o, e].low > 0 for o in others)
+            assert rank["high"] == 1 + len(others) - sum(ahead[e, o].low > 0 for o in others)
+        moved = places[e]["moved"]
+        if moved:
+            assert np.isclose(moved["after"] - moved["before"], moved["change"]["value"], atol=1e-6)
+            own_numbers = next(own for index, own in comparisons if index["id"] == ranking["yardsticks"][0])
+            facets = {own["facets"][ranking["attacker"]] == ranking["unaware"] for own in first.index["conditions"]}
+            for name, aware in (("before", False), ("after", True)) if len(facets) == 2 else ():
+                units = first.against(ranking, e, own_numbers, aware=aware)
+                assert np.isclose(moved[name], np.mean(first.parts(units)), rtol=1e-5, atol=1e-6)
+    wanted = _standing(ranking, judges, complete)
+    assert (set(ranking["may_be_best"]), ranking["winner"]) == wanted[:2]
+    _places(places)
+    said = _sentences(ranking, judges, ahead, complete, wanted[2])
+    assert sorted((own["tier"], own["kind"], own["entry"], *sorted(own["against"])) for own in ranking["findings"]) == (
+        sorted(said)
+    )
+    return {own["kind"] for own in ranking["findings"]}
+
+
+def _standing(ranking: Facts, judges: Sequence[Scores], complete: Sequence[str]) -> tuple[set[str], str, list[str]]:
+    places = ranking["places"]
+    able = [
+        e
+        for e in complete
+        if not places[e]["control"] and not places[e]["flags"] and places[e]["gate"] in ("passes", "not told")
+    ]
+    controls = [e for e in complete if places[e]["control"] and e not in ranking["references"]]
+    measured = [[e for e in able if e in own.worst] for own in judges]
+    best = {
+        e
+        for e in able
+        if any(
+            not any(own.ahead(o, e).low > 0 for o in those if o != e) if e in those else True
+            for own, those in zip(judges, measured, strict=True)
+        )
+    }
+    behind = {e: sum(judges[0].ahead(o, e).value > 0 for o in able if o != e) for e in able}
+    best |= {min(able, key=lambda e: (behind[e], judges[0].index["entries"].index(e)))} if able else set()
+
+    def beats(e: str, other: str, tails: Sequence[float] | None) -> bool:
+        own = [j for j in judges if e in j.worst and other in j.worst]
+        level = [None if tails is None else tails[judges.index(j)] for j in own]
+        return len(own) == len(judges) and all(j.ahead(e, other, t).low > 0 for j, t in zip(own, level, strict=True))
+
+    assert np.allclose(ranking["control_tails"], [tail_of(own, len(able)) for own in judges])
+    lone = ""
+    if len(best) == 1:
+        (only,) = best
+        proven = all(beats(only, c, ranking["control_tails"]) for c in controls)
+        lone = only if proven and all(beats(only, o, None) for o in able if o != only) else ""
+    return best, lone, able
+
+
+def tail_of(judge: Scores, candidates: int) -> float:
+    """The level of a candidate against a control: corrected over candidates alone."""
+    return max(judge.index["tail"], 0.05 / max(candidates, 1))
+
+
+def _places(places: Facts) -> None:
+    for own in places.values():
+        for kept in own["kept"]:
+            if kept["parts"]:
+                mean = of_parts(kept["parts"], kept["tail"], max(map(abs, kept["parts"])), kept["values"], skewed=True)
+                state = "passes" if mean.low > 0 else "fails" if mean.high < 0 else "not told"
+                if kept["low"] is None:
+                    state, mean.low, mean.high = "not told", np.nan, np.nan
+                same(kept, mean)
+                assert kept["state"] == state
+
+
+def _sentences(
+    ranking: Facts,
+    judges: Sequence[Scores],
+    ahead: Mapping[tuple[str, str], Mean],
+    complete: Sequence[str],
+    able: Sequence[str],
+) -> list[tuple]:
+    """Return tier, kind, entry and others of each sentence that follows from the numbers, and check its own numbers."""
+    places, given = ranking["places"], ranking["findings"]
+    controls = [e for e in complete if places[e]["control"] and e not in ranking["references"]]
+    own = [e for e in complete if not places[e]["control"]]
+    said: list[tuple] = []
+    for e in own:
+        better = sorted(o for o in complete if o != e and ahead[e, o].low > 0)
+        if better and not places[e]["flags"]:
+            said.append(("shown", "better", e, *better))
+        worse = sorted(c for c in controls if ahead[c, e].low > 0)
+        said += [("ruled out", "worse", e, *worse)] if worse else []
+        moved, broken = places[e]["moved"], places[e]["broken"]
+        if moved and len(moved["parts"]) >= FEWEST:
+            said += (
+                [("shown", "moves", e)]
+                if (moved["change"]["low"] or 0) * judges[0].sign < 0 and (moved["change"]["high"] * judges[0].sign < 0)
+                else []
+            )
+        said += [("ruled out", "broken", e)] if broken and broken["attack"] else []
+    for e, place in places.items():
+        if place["control"]:
+            continue
+        for kept in place["kept"]:
+            said += [("ruled out", "costs", e)] if kept["state"] == "fails" else []
+            said += [("open", "gate", e)] if kept["state"] == "not told" else []
+        said += [("open", "incomplete", e)] if not place["complete"] else []
+        said += [("open", "flagged", e)] if place["flags"] else []
+    for finding in given:
+        _numbers(finding, judges, ranking, places)
+    best = ranking["may_be_best"]
+    for judge in judges:
+        others = [o for o in best[1:] if o in judge.worst and best[0] in judge.worst]
+        if others and not all(judge.ahead(best[0], o).low > 0 for o in best[1:] if o in others):
+            said.append(("open", "may be best", best[0], *sorted(others)))
+        for e in able:
+            for c in controls:
+                if e in judge.worst and c in judge.worst:
+                    gap = judge.ahead(e, c, tail_of(judge, len(able)))
+                    said += [("open", "not told", e, c)] if not (gap.low > 0 or gap.high < 0) else []
+    return said
+
+
+def _numbers(finding: Facts, judges: Sequence[Scores], ranking: Facts, places: Facts) -> None:
+    judge = next((own for own in judges if own.index["measure"] == finding["measure"]), judges[0])
+    for other, number in finding["against"].items():
+        control = finding["kind"] == "not told"
+        able = sum(
+            p["complete"] and not p["control"] and not p["flags"] and p["gate"] in ("passes", "not told")
+            for p in places.values()
+        )
+        same(number, judge.ahead(finding["entry"], other, tail_of(judge, able) if control else None))
+    place, facts = places[finding["entry"]], finding["facts"]
+    if finding["kind"] == "moves":
+        parts = place["moved"]["parts"]
+        same(facts["change"], of_parts(parts, place["moved"]["tail"], max(map(abs, parts)), skewed=True))
+    if finding["kind"] == "broken":
+        for name, parts in zip(("seems", "rest"), place["broken"]["parts"], strict=True):
+            same(facts[name], of_parts(parts, ranking["broken_tail"], 0.0, skewed=True))
+        assert facts["seems"]["low"] > 0 > facts["rest"]["high"]
+    for number in (*finding["against"].values(), *facts.values()):
+        shown = f"{abs(number['value']):.{finding['decimals']}f}"
+        named = len(finding["against"]) < 2 or finding["kind"] not in ("better", "worse", "may be best")
+        assert not named or finding["kind"] in ("may be best", "broken") or shown in finding["text"]
