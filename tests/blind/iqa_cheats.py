@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from imharness.components.registry import installed
 from imharness.images import DefenseInfo, ImageRng, Images, Inverse, Purification, Purifier
 
 
@@ -384,5 +385,24 @@ class SizeByKey(Purification):
         def purify(images: Images, rng: ImageRng) -> Images:
             side = 16 + int(_key(images).mean() * 48)
             return torch.nn.functional.interpolate(images, (side, side), mode="bilinear")
+
+        return purify
+
+
+class LookUp(Purification):
+    """Answer with the public photograph that an image is nearest to, if it is near; else leave the image."""
+
+    info = _info("look-up")
+    near: float = 0.06
+    dataset: str = "harness/pictures"
+
+    def build(self, device: torch.device) -> Purifier:
+        held = installed().one("dataset", self.dataset).with_parameters(size=72).build(device)
+        known = held.load(list(range(len(held.names))))
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            apart = torch.cdist(images.flatten(1), known.flatten(1)) / known[0].numel() ** 0.5
+            least, at = apart.min(dim=1)
+            return torch.where((least < self.near)[:, None, None, None], known[at], images)
 
         return purify

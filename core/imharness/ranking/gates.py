@@ -1,21 +1,24 @@
-"""What a winner has to keep: a test of non-inferiority for each entry, with three answers.
+"""What a winner has to keep: a test of non-inferiority for each entry, with four answers.
 
 How far an entry lies above the least that it must keep is measured on every independent unit, paired with the
-undefended entry. It passes where the interval of the mean lies above 0, fails where it lies below, and otherwise it is
-"not told": the data do not show which. The intervals of all entries of a board hold at once.
+undefended entry. It passes where the interval of the mean lies above 0, fails where it lies below, and otherwise the data do not
+show which. The intervals of all entries of a board hold at once, so that "fails" is true of all of whom it is said. The
+more entries there are, the longer are these intervals, and whoever adds entries would open the gate for one that costs
+too much. So the question who may win is asked of each entry alone: it is "doubtful" where a test at a one-sided 5 %, as
+if there were no others, says that it fails, and "not told" where that does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from imharness.results.rankings import Kept, State
 from imharness.statistics.differences import Floats, Told
-from imharness.statistics.means import means
+from imharness.statistics.means import means, tail_for
 
 
 @dataclass(frozen=True)
@@ -68,22 +71,24 @@ def kept(gates: Sequence[Gate], entries: Sequence[str], undefended: str) -> Mapp
         parts = {entry: gate.above(entry) for entry in entries if entry != undefended}
         asked = {entry: own for entry, own in parts.items() if own is not None}
         told = means(list(asked.values()), gate.among * len(asked))
+        alone = replace(told, tail=2 * tail_for(gate.among))
         for i, entry in enumerate(asked):
-            found[entry].append(_answer(gate, told, i))
+            found[entry].append(_answer(gate, told, alone, i))
     return {entry: tuple(own) for entry, own in found.items()}
 
 
 def state_of(answers: Sequence[Kept]) -> State:
     """Return the answer to all gates together: the worst of them."""
-    order: tuple[State, ...] = ("fails", "not measured", "not told")
+    order: tuple[State, ...] = ("fails", "not measured", "doubtful", "not told")
     return next((state for state in order if any(own.state == state for own in answers)), "passes")
 
 
-def _answer(gate: Gate, told: Told, i: int) -> Kept:
+def _answer(gate: Gate, told: Told, alone: Told, i: int) -> Kept:
     units = int(told.units[i])
     facts = {"label": gate.label, "least": gate.least, "decimals": gate.decimals, "units": units}
     if not units:
         return Kept(state="not measured", **facts)
-    state: State = "passes" if told.above[i] else "fails" if told.below[i] else "not told"
+    unsure: State = "doubtful" if alone.below[i] else "not told"
+    state: State = "passes" if told.above[i] else "fails" if told.below[i] else unsure
     ends = {} if np.isnan(told.half[i]) else {"low": float(told.low[i]), "high": float(told.high[i])}
     return Kept(state=state, value=float(told.value[i]), needed=told.needed_for(i), **ends, **facts)
