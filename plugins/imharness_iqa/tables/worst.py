@@ -16,6 +16,7 @@ from imharness_iqa.tables.fidelity import Fidelity
 from imharness_iqa.tables.naming import Naming
 from imharness_iqa.tables.order import Ruler
 from imharness_iqa.tables.part import Part
+from imharness_iqa.tables.unmoved import looked_up
 
 OVER = ("attack", "attacker", "strength", "type")
 """The facets over which an attacker takes the worst, image by image."""
@@ -90,6 +91,7 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
         cluster_unit="photograph",
     )
     scores = _scores(study)
+    controls = {BASELINE: "no defense", **controls_of(query)}
     return Contest(
         scores=scores,
         protection=protection,
@@ -98,10 +100,8 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
         claim=CLAIM,
         over=OVER,
         share=share,
-        controls={BASELINE: "no defense", **controls_of(query)},
-        flags={
-            label: tuple(f"audit of gradients: {check}" for check in failed) for label, failed in flags(query).items()
-        },
+        controls=controls,
+        flags=_flags(query, study, controls),
         proxies=_proxies(query),
         unknown=_without_order(scores),
         gates=(
@@ -157,6 +157,15 @@ def gradients(query: Query) -> dict[str, str]:
         label: "; ".join([*own, *([f"mean over {averaged[label]} draws (EOT)"] if label in averaged else [])])
         for label, own in found.items()
     }
+
+
+def _flags(query: Query, study: Study, controls: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return why the protection of defenses is an upper bound; a control is no look-up, whatever it answers."""
+    audited = {
+        label: tuple(f"audit of gradients: {check}" for check in failed) for label, failed in flags(query).items()
+    }
+    known = {label: found for label, found in looked_up(study).items() if label not in controls}
+    return {label: (*audited.get(label, ()), *known.get(label, ())) for label in audited | known}
 
 
 def _proxies(query: Query) -> tuple[str, ...]:
