@@ -4,8 +4,8 @@ How far an entry lies above the least that it must keep is measured on every ind
 undefended entry. It passes where the interval of the mean lies above 0, fails where it lies below, and otherwise the data do not
 show which. The intervals of all entries of a board hold at once, so that "fails" is true of all of whom it is said. The
 more entries there are, the longer are these intervals, and whoever adds entries would open the gate for one that costs
-too much. So the question who may win is asked of each entry alone: it is "doubtful" where a test at a one-sided 5 %, as
-if there were no others, says that it fails, and "not told" where that does not.
+too much. So the question who may win is asked of each entry alone: it is "doubtful" where its own interval, as if there
+were no others, lies below 0, and "not told" where that does not.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def kept(gates: Sequence[Gate], entries: Sequence[str], undefended: str) -> Mapp
         parts = {entry: gate.above(entry) for entry in entries if entry != undefended}
         asked = {entry: own for entry, own in parts.items() if own is not None}
         told = means(list(asked.values()), gate.among * len(asked))
-        alone = replace(told, tail=2 * tail_for(gate.among))
+        alone = replace(told, tail=tail_for(gate.among))
         for i, entry in enumerate(asked):
             found[entry].append(_answer(gate, told, alone, i))
     return {entry: tuple(own) for entry, own in found.items()}

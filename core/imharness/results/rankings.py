@@ -16,9 +16,9 @@ State = Literal["passes", "fails", "doubtful", "not told", "not measured"]
 class Kept(Measured, frozen=True, extra="forbid"):
     """How far an entry lies above the least that it must keep, paired with the undefended entry, and what that tells.
 
-    It passes where the interval lies above 0, and fails where it lies below 0. Otherwise it is doubtful where a test of
-    this entry alone says that it fails, at a one-sided 5 %, and not told where that does not. `value` is None where it
-    was not measured on every unit that the undefended entry was measured on.
+    It passes where the interval lies above 0, and fails where it lies below 0. Otherwise it is doubtful where its own
+    interval, as if there were no other entries, lies below 0, and not told where that does not. `value` is None where
+    it was not measured on every unit that the undefended entry was measured on.
     """
 
     value: float | None = None  # type: ignore[assignment]

@@ -11,7 +11,7 @@ from imharness.tables import Blocks, Column, Lazy, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.audit import flags
 from imharness_iqa.folders import NO_LABELS
-from imharness_iqa.tables.data import BASELINE, KINDS, MEASURES, Study
+from imharness_iqa.tables.data import BASELINE, EXTERNAL, KINDS, MEASURES, Study
 from imharness_iqa.tables.fidelity import Fidelity
 from imharness_iqa.tables.naming import Naming
 from imharness_iqa.tables.order import Ruler
@@ -221,9 +221,14 @@ def turned(clean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def _scores(study: Study) -> Blocks:
-    """Return what every attack did to each defense; the facet ``dataset`` is the data set, whatever was drawn of it."""
+    """Return what every attack did to each defense; the facet ``dataset`` is the data set, whatever was drawn of it.
+
+    Imported scores take part only where nothing was computed: they are of other images, so that computed entries would
+    lack them.
+    """
     measures = ("dd", "d", "gain", "score", "defended")
-    found = study.reported.of(*study.chosen, *study.trained).where(attacker=KINDS).blocks_of(*measures)
+    part = study.reported.of(*study.chosen, *study.trained).where(attacker=KINDS)
+    found = part.where(type=set(part.values("type")) - {EXTERNAL} or EXTERNAL).blocks_of(*measures)
     named = tuple({**own, "dataset": _set_of(study, found, c)} for c, own in enumerate(found.conditions))
     ruler, spans = Ruler.of(study.reported_clean), _spans(study)
     keys = [(own["dataset"], own["metric"]) for own in named]
