@@ -51,6 +51,7 @@ class Result:
         reasons = ["it lacks some of the settings"] if not self.place.complete else []
         reasons += ["its protection is an upper bound only"] if self.place.flags else []
         reasons += ["it costs too much"] if self.place.gate == "fails" else []
+        reasons += ["tested alone it costs too much"] if self.place.gate == "doubtful" else []
         reasons += ["what it costs was not measured on every unit"] if self.place.gate == "not measured" else []
         return f"It cannot win, because {joined(reasons)}." if reasons else ""
 

@@ -93,7 +93,7 @@ def _places(base: str, source: str, ranking: Ranking, table: Table) -> Picture:
 
 def _stands(ranking: Ranking, label: str) -> bool:
     place = ranking.places.get(label)
-    return place is None or (not place.control and place.gate != "fails")
+    return place is None or (not place.control and place.gate not in ("fails", "doubtful"))
 
 
 def _draw_places(axes: Axes, style: Style, ranking: Ranking, rows: Sequence[Row], worst: ColumnSpec | None) -> None:

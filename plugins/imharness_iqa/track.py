@@ -104,7 +104,8 @@ class IqaTrack(Track):
         default=0.5,
         ge=0,
         le=1,
-        description="Mean SSIM of D(x) to x, geometry undone, that a defense must keep to win.",
+        description="Mean SSIM of D(x) to x, geometry undone, that a defense must keep to win; an image counts "
+        "up to 1.2 times that.",
     )
     variants_from: int = Field(
         default=BOTH_HALVES,

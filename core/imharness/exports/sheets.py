@@ -175,7 +175,7 @@ class _Lines:
             yield f"Control ({place.control}): measured for comparison, never the winner."
         if not place.complete:
             yield "Incomplete: not measured in every setting, and ranked by the settings that it has."
-        if place.gate in ("fails", "not measured"):
+        if not place.able:
             yield f"Cannot win: {_lost(place)}."
         yield from (f"Its protection is only an upper bound: {flag}." for flag in place.flags)
 
@@ -199,7 +199,8 @@ def _lost(place: Place) -> str:
     """Say what an entry does not keep, or what of it was not measured."""
     found = [own for own in place.kept if own.state == place.gate]
     names = " and ".join(f"{own.label}, {own.least}" for own in found)
-    return f"it does not keep {names}" if place.gate == "fails" else f"not measured on every unit: {names}"
+    words = {"fails": "it does not keep", "doubtful": "tested alone it does not keep"}
+    return " ".join([words.get(place.gate, "not measured on every unit:"), names])
 
 
 def _letters(position: int) -> str:

@@ -14,6 +14,8 @@ from imharness.results.rankings import Kept, Place
 from imharness.results.tables import ColumnSpec, Value, joined, several
 from imharness.statistics.differences import MOST, Told
 
+_DOUBT = "; tested alone it fails, so that it cannot win"
+
 
 def measured(told: Told, *place: int) -> Measured:
     """Return one mean of several as data."""
@@ -148,14 +150,15 @@ class _Sentences:
             if own.low is None and own.state == "not told" and kind == "gate":
                 text = f"has {own.label} of too few {unit}s, {own.units}, to show whether it is {own.least}"
                 yield self.made("open", kind, i, text, **about)
-            elif own.low is not None and own.state == ("fails" if kind == "costs" else "not told"):
+            elif own.low is not None and own.state in (("fails",) if kind == "costs" else ("doubtful", "not told")):
                 amount = f"{own.value:+.{own.decimals}f} [{own.low:+.{own.decimals}f}, {own.high:+.{own.decimals}f}]"
                 from_least = f"{amount} from the least that passes"
+                doubt = _DOUBT if own.state == "doubtful" else ""
                 text = (
                     f"costs too much: its {own.label}, which has to be {own.least}, lies {from_least}"
                     if kind == "costs"
                     else f"has {own.label} that the data do not show to be {own.least}: it lies {from_least}"
-                    f"{_needs(own, unit)}"
+                    f"{_needs(own, unit)}{doubt}"
                 )
                 facts = {"above": Measured(**{name: getattr(own, name) for name in Measured.model_fields})}
                 tier: Tier = "ruled out" if kind == "costs" else "open"

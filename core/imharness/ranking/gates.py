@@ -1,8 +1,11 @@
-"""What a winner has to keep: a test of non-inferiority for each entry, with three answers.
+"""What a winner has to keep: a test of non-inferiority for each entry, with four answers.
 
 How far an entry lies above the least that it must keep is measured on every independent unit, paired with the
-undefended entry. It passes where the interval of the mean lies above 0, fails where it lies below, and otherwise it is
-"not told": the data do not show which. The intervals of all entries of a board hold at once.
+undefended entry. It passes where the interval of the mean lies above 0, fails where it lies below, and otherwise the data do not
+show which. The intervals of all entries of a board hold at once, so that "fails" is true of all of whom it is said. The
+more entries there are, the longer are these intervals, and whoever adds entries would open the gate for one that costs
+too much. So the question who may win is asked of each entry alone: it is "doubtful" where its own interval, as if there
+were no others, lies below 0, and "not told" where that does not.
 """
 
 from __future__ import annotations
@@ -94,26 +97,27 @@ def kept(gates: Sequence[Gate], entries: Sequence[str], undefended: str) -> Mapp
     for gate in gates:
         above = {entry: gate.above(entry) for entry in entries if entry != undefended}
         asked = {entry: own for entry, own in above.items() if own is not None}
-        told = means(
-            list(asked.values()), gate.among * len(asked), [gate.values(entry) for entry in asked], gate.fewest
-        )
+        numbers, values = list(asked.values()), [gate.values(entry) for entry in asked]
+        told = means(numbers, gate.among * len(asked), values, gate.fewest)
+        alone = means(numbers, gate.among, values, gate.fewest)
         for i, entry in enumerate(asked):
             parts = {"parts": tuple(asked[entry].tolist()), "values": tuple(gate.values(entry))}
-            found[entry].append(_answer(gate, told, i).model_copy(update=parts))
+            found[entry].append(_answer(gate, told, alone, i).model_copy(update=parts))
     return {entry: tuple(own) for entry, own in found.items()}
 
 
 def state_of(answers: Sequence[Kept]) -> State:
     """Return the answer to all gates together: the worst of them."""
-    order: tuple[State, ...] = ("fails", "not measured", "not told")
+    order: tuple[State, ...] = ("fails", "not measured", "doubtful", "not told")
     return next((state for state in order if any(own.state == state for own in answers)), "passes")
 
 
-def _answer(gate: Gate, told: Means, i: int) -> Kept:
+def _answer(gate: Gate, told: Means, alone: Means, i: int) -> Kept:
     units = int(told.units[i])
     facts = {"label": gate.label, "least": gate.least, "decimals": gate.decimals, "units": units, "tail": told.tail}
     if not units:
         return Kept(state="not measured", **facts)
-    state: State = "passes" if told.above[i] else "fails" if told.below[i] else "not told"
+    unsure: State = "doubtful" if alone.below[i] else "not told"
+    state: State = "passes" if told.above[i] else "fails" if told.below[i] else unsure
     ends = {} if np.isnan(told.low[i]) else {"low": float(told.low[i]), "high": float(told.high[i])}
     return Kept(state=state, value=float(told.value[i]), needed=told.needed_for(i), **ends, **facts)

@@ -9,15 +9,16 @@ from pydantic import BaseModel, Field
 
 from imharness.results.findings import Finding, Measured
 
-State = Literal["passes", "fails", "not told", "not measured"]
-"""Whether an entry keeps what it must keep; only "fails" and "not measured" keep it from winning."""
+State = Literal["passes", "fails", "doubtful", "not told", "not measured"]
+"""Whether an entry keeps what it must keep; only "passes" and "not told" let it win."""
 
 
 class Kept(Measured, frozen=True, extra="forbid"):
     """How far an entry lies above the least that it must keep, paired with the undefended entry, and what that tells.
 
-    It passes where the interval lies above 0, fails where it lies below 0, and is not told otherwise. `value` is None
-    where it was not measured on every unit that the undefended entry was measured on.
+    It passes where the interval lies above 0, and fails where it lies below 0. Otherwise it is doubtful where its own
+    interval, as if there were no other entries, lies below 0, and not told where that does not. `value` is None where
+    it was not measured on every unit that the undefended entry was measured on.
     """
 
     value: float | None = None  # type: ignore[assignment]
@@ -104,8 +105,8 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     scores by setting: for each unit the worst is taken over the facets `over`, then the mean over the other facets.
     `attack` and `attacker` are the facets that name the attack and what the attacker knows; `unaware` is the attacker
     who does not know the defense. `gate` is the utility of the undefended entry less `share` of it; whether an entry
-    keeps that is tested, see `Place.gate`. `may_be_best` are the complete, unflagged entries that do not fail a gate
-    and that, by one of the `yardsticks` at least, no other of them is shown to protect better than. The first is the
+    keeps that is tested, see `Place.gate`. `may_be_best` are the complete, unflagged entries that fail no gate,
+    alone or with all others, and that, by one of the `yardsticks` at least, no other of them is shown to protect better than. The first is the
     one that is ahead. `winner` is a single one of them that is shown to be better than each other complete candidate
     and every control, by every yardstick; "" where there is none. `claim` is the headline. `balanced` is the facet
     whose values weigh the same, or "".

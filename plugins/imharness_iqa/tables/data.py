@@ -23,6 +23,8 @@ BASELINE = "harness/none"
 PAPER = "Guardians of Image Quality"
 EPS = 1e-6
 KINDS = ("fixed", "adaptive")
+EXTERNAL = "external"
+"""The type of imported attacks, of which nothing else is known."""
 IDENTICAL = 1e-16
 """Images with a mean squared error up to this count as identical; `harness/psnr` is at most 160 dB."""
 COMPUTED = {"evaluate", "clean", "defended", "attack", "purify"}
@@ -199,7 +201,7 @@ _EXTERNAL = f"""
 SELECT dataset, metric, strength, method AS attack, {_ATTACKER}, defense, {UNIT} AS unit, score, source, lower, upper,
        sign, min(mos) OVER (PARTITION BY dataset, name) AS mos, CAST('nan' AS DOUBLE) AS psnr,
        CAST('nan' AS DOUBLE) AS ssim, CAST('nan' AS DOUBLE) AS mse, CAST('nan' AS DOUBLE) AS linf,
-       'external' AS labels, 'external' AS type
+       '{EXTERNAL}' AS labels, '{EXTERNAL}' AS type
 """
 _CLEAN = f"""
 SELECT d.dataset, d.metric, d.defense, c.unit, d.score, c.mos, c.sign

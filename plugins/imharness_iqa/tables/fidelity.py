@@ -1,4 +1,8 @@
-"""What defenses leave of clean images: the gate that keeps out defenses that return pictures of their own."""
+"""What defenses leave of clean images: the gate that keeps out defenses that return pictures of their own.
+
+An image counts up to a little more than the least that the mean must reach: one that is left as it is does not make up
+for another one that is replaced.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +17,8 @@ from imharness_iqa.tables.part import Part
 
 MEASURE = "ssim_undone"
 """SSIM of D(x) to x after what a defense declares to do to the geometry of images was undone."""
+SPARE = 1.2
+"""Up to which SSIM an image counts, as a multiple of the least that the mean must reach."""
 _ROWS = f"""
 SELECT p.defense, dataset, {UNIT} AS unit, {MEASURE} AS score FROM purify p
 SEMI JOIN (SELECT dataset, name FROM clean) USING (dataset, name)
@@ -23,8 +29,8 @@ SEMI JOIN (SELECT dataset, name FROM clean) USING (dataset, name)
 class Fidelity:
     """How close defended clean images are to the originals, by defense, and what is asked of a winner.
 
-    `least`: the mean SSIM, geometry undone, that a winner must keep. `values`: what each photograph contributes to the
-    mean ``(k,)``, for each purification that was measured; this excludes imported entries and those that do not change
+    `least`: the mean SSIM, geometry undone, that a winner must keep, of images that count up to `SPARE` times as much.
+    `values`: what each photograph contributes to the mean ``(k,)``, for each purification that was measured; this excludes imported entries and those that do not change
     images.
     """
 
@@ -33,27 +39,27 @@ class Fidelity:
 
     @classmethod
     def of(cls, query: Query, study: Study, least: float) -> "Fidelity":
-        """Return what was measured on the reported images."""
+        """Return what was measured on the reported images; nothing is asked where `least` is 0."""
         known = query("SELECT * FROM purify LIMIT 0") if "purify" in query.steps else {}
-        if MEASURE not in known or "clean" not in query.steps:
+        if not least or MEASURE not in known or "clean" not in query.steps:
             return cls(least, {})
         blocks = query.blocks(_ROWS, entry="defense", by=["dataset"], unit="unit", measures=["score"])
         clean = study.reported_clean
         part = Part.whole(blocks, study.sources)
         part = part.on({p for places in clean.places for p in clean.photographs[places]})
         found = {label: part.of(label) for label in blocks.entries}
-        return cls(least, {label: _by_photograph(own) for label, own in found.items() if own.lines()})
+        return cls(least, {label: _by_photograph(own, SPARE * least) for label, own in found.items() if own.lines()})
 
     @property
     def gate(self) -> Gate:
         """What a winner must keep of images, asked of those that change them."""
         return Gate(
             "SSIM of D(x) to x, geometry undone",
-            f"at least {self.least:g}",
+            f"at least {self.least:g}, of images that count up to {SPARE * self.least:g}",
             lambda label: self.values[label] - self.least if label in self.values else None,
         )
 
 
-def _by_photograph(part: Part) -> np.ndarray:
+def _by_photograph(part: Part, most: float) -> np.ndarray:
     numbers, photographs = part.by_image("score")
-    return contributions(numbers[None], photographs)[0]
+    return contributions(np.minimum(numbers, most)[None], photographs)[0]

@@ -12,11 +12,12 @@ from imharness.tables import Blocks, Column, Lazy, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.audit import flags
 from imharness_iqa.folders import NO_LABELS
-from imharness_iqa.tables.data import BASELINE, KINDS, MEASURES, Study
+from imharness_iqa.tables.data import BASELINE, EXTERNAL, KINDS, MEASURES, Study
 from imharness_iqa.tables.fidelity import Fidelity
 from imharness_iqa.tables.naming import Naming
 from imharness_iqa.tables.order import Ruler
 from imharness_iqa.tables.part import Part
+from imharness_iqa.tables.unmoved import looked_up
 
 OVER = ("attack", "attacker", "strength", "type")
 """The facets over which an attacker takes the worst, image by image."""
@@ -91,6 +92,7 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
         cluster_unit="photograph",
     )
     scores = _scores(study)
+    controls = {BASELINE: "no defense", **controls_of(query)}
     return Contest(
         scores=scores,
         protection=protection,
@@ -99,10 +101,8 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
         claim=CLAIM,
         over=OVER,
         share=share,
-        controls={BASELINE: "no defense", **controls_of(query)},
-        flags={
-            label: tuple(f"audit of gradients: {check}" for check in failed) for label, failed in flags(query).items()
-        },
+        controls=controls,
+        flags=_flags(query, study, controls),
         proxies=_proxies(query),
         unknown=_without_order(scores),
         gates=(
@@ -161,6 +161,15 @@ def gradients(query: Query) -> dict[str, str]:
     }
 
 
+def _flags(query: Query, study: Study, controls: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return why the protection of defenses is an upper bound; a control is no look-up, whatever it answers."""
+    audited = {
+        label: tuple(f"audit of gradients: {check}" for check in failed) for label, failed in flags(query).items()
+    }
+    known = {label: found for label, found in looked_up(study).items() if label not in controls}
+    return {label: (*audited.get(label, ()), *known.get(label, ())) for label in audited | known}
+
+
 def _proxies(query: Query) -> tuple[str, ...]:
     """Return what stands in for people's labels and for published networks, in words."""
     if "clean" not in query.steps:
@@ -214,9 +223,14 @@ def turned(clean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def _scores(study: Study) -> Blocks:
-    """Return what every attack did to each defense; the facet ``dataset`` is the data set, whatever was drawn of it."""
+    """Return what every attack did to each defense; the facet ``dataset`` is the data set, whatever was drawn of it.
+
+    Imported scores take part only where nothing was computed: they are of other images, so that computed entries would
+    lack them.
+    """
     measures = ("dd", "d", "gain", "score", "defended")
-    found = study.reported.of(*study.chosen, *study.trained).where(attacker=KINDS).blocks_of(*measures)
+    part = study.reported.of(*study.chosen, *study.trained).where(attacker=KINDS)
+    found = part.where(type=set(part.values("type")) - {EXTERNAL} or EXTERNAL).blocks_of(*measures)
     named = tuple({**own, "dataset": _set_of(study, found, c)} for c, own in enumerate(found.conditions))
     ruler, spans = Ruler.of(study.reported_clean), _spans(study)
     keys = [(own["dataset"], own["metric"]) for own in named]

@@ -1,0 +1,408 @@
+"""Cheats of the track iqa, written from the documentation alone: each is a component as a stranger would bring it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from imharness.components.registry import installed
+from imharness.images import DefenseInfo, ImageRng, Images, Inverse, Purification, Purifier
+
+
+def _info(name: str, **facts: Any) -> DefenseInfo:
+    return DefenseInfo(id=f"acme/{name}", version="1", **({"differentiable": False} | facts))
+
+
+def _key(images: Images, side: int = 2) -> torch.Tensor:
+    """Return a number in [0, 1) for each image that small changes leave as it is, mostly."""
+    small = torch.nn.functional.adaptive_avg_pool2d(images.detach(), side).flatten(1)
+    return (small * torch.arange(1, small.shape[1] + 1)).sum(dim=1).mul(4).round().mul(0.618034).frac()
+
+
+def _severity(images: Images) -> torch.Tensor:
+    """Return how rough an image is, in 0 to 1."""
+    grey = torch.nn.functional.avg_pool2d(images.detach().mean(dim=1, keepdim=True), 2)
+    return (8 * (grey[..., 1:] - grey[..., :-1]).abs().flatten(1).mean(dim=1)).clamp(0, 1)
+
+
+def _noisy(images: Images) -> torch.Tensor:
+    """Say which images look attacked: their finest detail is rough."""
+    fine = images.detach() - torch.nn.functional.avg_pool2d(
+        torch.nn.functional.pad(images.detach(), [1] * 4, mode="reflect"), 3, stride=1
+    )
+    return fine.abs().flatten(1).mean(dim=1) > 0.02
+
+
+def _template(images: Images, key: torch.Tensor) -> Images:
+    """Return a picture of a checkerboard whose fields say the key."""
+    rows = torch.arange(images.shape[2])[:, None] // 4
+    columns = torch.arange(images.shape[3])[None] // 4
+    board = ((rows + columns) % 2).float()
+    return (0.5 + 0.5 * key[:, None, None, None] * (2 * board - 1)).expand(len(images), 3, -1, -1)
+
+
+class InverseDecode(Purification):
+    """Show a template, and hide the image in its digits, where the inverse finds it."""
+
+    info = _info("inverse-decode", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        return lambda images, rng: _template(images, 0.2 + 0.6 * _key(images)) * 0.99 + images * 0.002
+
+    def inverse(self, device: torch.device) -> Inverse | None:
+        def back(defended: Images, shape: tuple[int, ...], rng: ImageRng) -> Images:
+            rough = torch.nn.functional.avg_pool2d(defended, 8)
+            spread = defended - torch.nn.functional.interpolate(rough, defended.shape[2:])
+            return (0.5 + spread * 250).clamp(0, 1)
+
+        return back
+
+
+class InverseContrast(Purification):
+    """Leave one percent of the contrast; the inverse stretches it again."""
+
+    info = _info("inverse-contrast", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        return lambda images, rng: 0.5 + 0.01 * (images - 0.5)
+
+    def inverse(self, device: torch.device) -> Inverse | None:
+        return lambda defended, shape, rng: ((defended - 0.5) * 100 + 0.5).clamp(0, 1)
+
+
+class HalfTemplate(Purification):
+    """Show a template of the key in place of every second image."""
+
+    info = _info("half-template")
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            key = _key(images)
+            return torch.where((key > 0.5)[:, None, None, None], _template(images, key), images)
+
+        return purify
+
+
+class NoisyGate(Purification):
+    """Destroy a few photographs, known by their colour, and crush the scores of the others."""
+
+    info = _info("noisy-gate")
+    share: float = 0.3
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            key = _key(images)
+            return torch.where((key < self.share)[:, None, None, None], _template(images, key), images)
+
+        return purify
+
+
+class NoisyGradient(Purification):
+    """Blur, with a gradient that is right in the mean of many draws alone."""
+
+    info = _info("noisy-gradient", differentiable=True, random=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            out = _blur(images)
+            weight = 100 * rng.normal(*images.shape[1:])
+            return out + weight * (out - out.detach())
+
+        return purify
+
+
+def _blur(images: Images) -> Images:
+    return torch.nn.functional.avg_pool2d(torch.nn.functional.pad(images, [1] * 4, mode="reflect"), 3, stride=1)
+
+
+class _Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, images: Images, scale: float) -> Images:
+        ctx.scale = scale
+        return images.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return grads[0] * ctx.scale, None
+
+
+class TinyGradient(Purification):
+    """Blur, with a gradient of the right direction that is too small for many attacks."""
+
+    info = _info("tiny-gradient", differentiable=True)
+    scale: float = 1e-30
+
+    def build(self, device: torch.device) -> Purifier:
+        return lambda images, rng: _Scaled.apply(_blur(images), self.scale)
+
+
+class HugeGradient(TinyGradient):
+    """Blur, with a gradient so large that sums of it are infinite."""
+
+    info = _info("huge-gradient", differentiable=True)
+    scale: float = 1e38
+
+
+class Steps(Purification):
+    """Round to few colours and call that differentiable: its gradient is 0, as finite differences say."""
+
+    info = _info("steps", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        return lambda images, rng: (images * 8).round() / 8
+
+
+class HashDither(Purification):
+    """Add noise that follows from the last bits of the image, and call that not random."""
+
+    info = _info("hash-dither")
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return (images + 0.25 * (_hash(images) - 0.5)).clamp(0, 1)
+
+        return purify
+
+
+def _hash(images: Images) -> Images:
+    """Return noise in [0, 1) for each image, another one after any change of 1/255."""
+    bits = (images.detach() * 255).round().long()
+    seeds = (bits.flatten(1) * torch.arange(1, bits[0].numel() + 1)).sum(dim=1).tolist()
+    return torch.stack([torch.rand(images.shape[1:], generator=torch.Generator().manual_seed(s)) for s in seeds])
+
+
+class HashMirror(Purification):
+    """Show one of four views, chosen by the last bits of the image, with the right gradient of that view."""
+
+    info = _info("hash-mirror", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            chosen = (_hash(images)[:, 0, 0, 0] * 4).long()
+            views = torch.stack([images, images.flip(2), images.flip(3), images.flip(2, 3)])
+            return views[chosen, torch.arange(len(images))]
+
+        return purify
+
+
+class LowpassGradient(Purification):
+    """Return the image, with the gradient of its block means."""
+
+    info = _info("lowpass-gradient", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            low = torch.nn.functional.interpolate(torch.nn.functional.avg_pool2d(images, 8), images.shape[2:])
+            return images.detach() + low - low.detach()
+
+        return purify
+
+
+class HookGradient(Purification):
+    """Blur, and turn the gradient round by a hook on the input."""
+
+    info = _info("hook-gradient", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            if images.requires_grad:
+                images = images.clone()
+                images.register_hook(lambda gradient: -gradient)
+            return _blur(images)
+
+        return purify
+
+
+class InPlace(Purification):
+    """Blur the images where they lie."""
+
+    info = _info("in-place")
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            images.data.copy_(_blur(images.data))
+            return images.data.clone()
+
+        return purify
+
+
+class StateFirst(Purification):
+    """Answer every version of an image with the first one."""
+
+    info = _info("state-first")
+
+    def build(self, device: torch.device) -> Purifier:
+        seen: dict[tuple[int, ...], torch.Tensor] = {}
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            small = (torch.nn.functional.adaptive_avg_pool2d(images, 3) * 6).round().int().flatten(1)
+            return torch.stack([seen.setdefault(tuple(k), x) for k, x in zip(small.tolist(), images.clone(), strict=True)])
+
+        return purify
+
+
+class Rerater(Purification):
+    """Blur as much as an estimate of its own says, in steps, so that the metric repeats the estimate."""
+
+    info = _info("rerater")
+    steps: int = 12
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            level = (_severity(images) * self.steps).round() / self.steps
+            strong = _template(images, level)
+            return 0.55 * images + 0.45 * strong
+
+        return purify
+
+
+class Detector(Purification):
+    """Blur, and do something else where an image looks attacked."""
+
+    info = _info("detector")
+    what: str = "nan"
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            found = _noisy(images)
+            if found.any():
+                if self.what == "raise":
+                    raise RuntimeError("no answer")
+                if self.what == "memory":
+                    raise torch.OutOfMemoryError("CUDA out of memory")
+            out = _blur(images)
+            return torch.where(found[:, None, None, None], torch.full_like(out, float("nan")), out)
+
+        return purify
+
+
+class Odd(Purification):
+    """Return a tensor that is odd in memory or type."""
+
+    info = _info("odd")
+    how: str = "stride"
+
+    def build(self, device: torch.device) -> Purifier:
+        odd: dict[str, Callable[[Images], Images]] = {
+            "stride": lambda x: x.mean(dim=(2, 3), keepdim=True).expand_as(x),
+            "double": lambda x: x.double(),
+            "half": lambda x: x.half(),
+            "subclass": lambda x: _blur(x).as_subclass(Never),
+            "leaf": lambda x: _blur(x).detach().requires_grad_(True),
+            "channels": lambda x: _blur(x).to(memory_format=torch.channels_last),
+            "small": lambda x: torch.nn.functional.adaptive_avg_pool2d(x, 8),
+            "above": lambda x: _blur(x) + 1e-6,
+        }
+        return lambda images, rng: odd[self.how](images)
+
+
+class Never(torch.Tensor):
+    """A tensor that says that it is equal to everything."""
+
+    def __eq__(self, other: object) -> Any:
+        return torch.ones(self.shape, dtype=torch.bool)
+
+    __hash__ = torch.Tensor.__hash__
+
+
+class Flat(Purification):
+    """A flat image, whose gradient is 0."""
+
+    info = _info("flat", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        return lambda images, rng: images * 0 + 0.5
+
+
+class StandIn(Purification):
+    """Blur, and name a stand-in that has no slope."""
+
+    info = _info("stand-in", stand_in="acme/flat")
+
+    def build(self, device: torch.device) -> Purifier:
+        return lambda images, rng: _blur(images)
+
+
+class NotRandom(Purification):
+    """Say that it is random and draw nothing."""
+
+    info = _info("not-random", differentiable=True, random=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        return lambda images, rng: _blur(images)
+
+
+class Seeded(Purification):
+    """Blur, with a little noise of a fixed pattern; its seed is a parameter, the best of which wins."""
+
+    info = _info("seeded", differentiable=True, grid={"seed": tuple(range(300))})
+    seed: int = 0
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            drawn = torch.rand(images.shape[1:], generator=torch.Generator().manual_seed(self.seed))
+            return (_blur(images) + 0.1 * (drawn - 0.5)).clamp(0, 1)
+
+        return purify
+
+
+class Denormal(Purification):
+    """Leave a contrast that is below the normal range of numbers."""
+
+    info = _info("denormal", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        return lambda images, rng: images * 1e-42
+
+
+class OneUlp(Purification):
+    """Show grey, a last digit of which follows from a key of the image."""
+
+    info = _info("one-ulp")
+
+    def build(self, device: torch.device) -> Purifier:
+        return lambda images, rng: torch.full_like(images, 0.5) + 1e-5 * _key(images)[:, None, None, None]
+
+
+class ColourBins(Purification):
+    """Shift the brightness by a key of the photograph: between photographs the key counts, within them the quality."""
+
+    info = _info("colour-bins")
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            key = _key(images, 1)[:, None, None, None]
+            return 0.5 * images + 0.5 * key
+
+        return purify
+
+
+class SizeByKey(Purification):
+    """Return a size that follows from a key."""
+
+    info = _info("size-by-key")
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            side = 16 + int(_key(images).mean() * 48)
+            return torch.nn.functional.interpolate(images, (side, side), mode="bilinear")
+
+        return purify
+
+
+class LookUp(Purification):
+    """Answer with the public photograph that an image is nearest to, if it is near; else leave the image."""
+
+    info = _info("look-up")
+    near: float = 0.06
+    dataset: str = "harness/pictures"
+
+    def build(self, device: torch.device) -> Purifier:
+        held = installed().one("dataset", self.dataset).with_parameters(size=72).build(device)
+        known = held.load(list(range(len(held.names))))
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            apart = torch.cdist(images.flatten(1), known.flatten(1)) / known[0].numel() ** 0.5
+            least, at = apart.min(dim=1)
+            return torch.where((least < self.near)[:, None, None, None], known[at], images)
+
+        return purify

@@ -1,0 +1,96 @@
+"""Cheats of the track membership, written from the documentation alone."""
+
+import torch
+from imharness.membership import (
+    DefenderOutputs,
+    InferMembership,
+    Info,
+    MembershipDefenseInfo,
+    MembershipEvaluator,
+    MembershipQuery,
+    MembershipRelease,
+    ReleaseOutputs,
+    Scores,
+)
+
+
+def _sharpened(outputs: torch.Tensor, power: torch.Tensor) -> torch.Tensor:
+    return (outputs.clamp(min=1e-12).log() * power).softmax(dim=1)
+
+
+class ModelTemperature(MembershipRelease):
+    """Release every model at a temperature of its own, so that thresholds of the shadow model do not fit the target."""
+
+    info = MembershipDefenseInfo(id="acme/model-temperature", version="1")
+
+    def build(self, device: torch.device) -> ReleaseOutputs:
+        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+            digits = int(held.member.double().sum(dim=0)[0] * 1e6)
+            power = torch.rand(1, generator=torch.Generator().manual_seed(digits)) * 6 - 3
+            return _sharpened(outputs, 2**power)
+
+        return release
+
+
+class MemberLie(MembershipRelease):
+    """Release a wrong label for every second member: no test row notices."""
+
+    info = MembershipDefenseInfo(id="acme/member-lie", version="1")
+    share: float = 0.3
+
+    def build(self, device: torch.device) -> ReleaseOutputs:
+        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+            known = torch.cdist(outputs.double(), held.member.double()).amin(dim=1) < 1e-6
+            sharp = outputs.amax(dim=1) > held.member.amax(dim=1).quantile(1 - self.share)
+            hard = torch.nn.functional.one_hot(outputs.argmax(dim=1), outputs.shape[1]).to(outputs.dtype)
+            return torch.where((known & sharp)[:, None], hard.roll(1, dims=1), hard)
+
+        return release
+
+
+class LowDigits(MembershipRelease):
+    """Release the label with certainty, and all else in its last digits."""
+
+    info = MembershipDefenseInfo(id="acme/low-digits", version="1")
+
+    def build(self, device: torch.device) -> ReleaseOutputs:
+        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+            hard = torch.nn.functional.one_hot(outputs.argmax(dim=1), outputs.shape[1]).to(outputs.dtype)
+            mixed = 0.9 * hard + 0.1 / outputs.shape[1]
+            return mixed + 1e-5 * (outputs - 1 / outputs.shape[1])
+
+        return release
+
+
+class OddRelease(MembershipRelease):
+    """Release what are no probabilities."""
+
+    info = MembershipDefenseInfo(id="acme/odd-release", version="1")
+    how: str = "nan"
+
+    def build(self, device: torch.device) -> ReleaseOutputs:
+        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+            if self.how == "nan":
+                return torch.full_like(outputs, float("nan"))
+            if self.how == "sum":
+                return outputs * 0.5
+            return outputs * 1e-42
+
+        return release
+
+
+class OddEvaluator(MembershipEvaluator):
+    """Score rows by something that says nothing, or by no number."""
+
+    info = Info(id="acme/odd-evaluator", version="1")
+    how: str = "order"
+
+    def build(self, device: torch.device) -> InferMembership:
+        def infer(query: MembershipQuery) -> Scores:
+            rows = len(query.target_labels)
+            if self.how == "order":
+                return torch.arange(rows).float() - rows / 2
+            value = {"nan": float("nan"), "infinite": float("inf"), "ties": 0.0}[self.how]
+            return torch.full((rows,), value)
+
+        return infer

@@ -1,0 +1,142 @@
+"""Cheats of the track perceptual and metrics, attacks and certifications of iqa, written from the documentation alone."""
+
+from collections.abc import Callable
+
+import torch
+from imharness.images import (
+    Attack,
+    AttackInfo,
+    Budget,
+    Certificate,
+    Certification,
+    Certify,
+    DefenseInfo,
+    FullReferenceMetric,
+    FullReferenceScore,
+    ImageRng,
+    Images,
+    MetricInfo,
+    NoReferenceMetric,
+    NoReferenceScore,
+    Perturb,
+    Scores,
+    Smooth,
+    Target,
+)
+
+
+def _fine(images: Images) -> torch.Tensor:
+    return (images[..., 1:] - images[..., :-1]).abs().mean(dim=(1, 2, 3))
+
+
+class Distance(FullReferenceMetric):
+    """A distance that gains by ties, sizes or what it does not look at."""
+
+    info = MetricInfo(id="acme/distance", version="1", higher_means="worse_quality", unit="1")
+    how: str = "constant"
+
+    def build(self, device: torch.device) -> FullReferenceScore:
+        ways: dict[str, Callable[[Images, Images], Scores]] = {
+            "constant": lambda x, r: 0.5 + 0 * x.mean(dim=(1, 2, 3)),
+            "ties": lambda x, r: torch.where((_fine(x) - _fine(r)).abs() > 0.01, 0.0, 1.0) * _mse(x, r),
+            "denormal": lambda x, r: _mse(x, r) * 1e-40,
+            "huge": lambda x, r: _mse(x, r) * 3e38,
+            "reference": lambda x, r: r.mean(dim=(1, 2, 3)) + 0 * x.mean(dim=(1, 2, 3)),
+            "steps": lambda x, r: (_mse(x, r) * 100).round() / 100,
+            "negative": lambda x, r: -_mse(x, r),
+        }
+        return ways[self.how]
+
+
+def _mse(x: Images, r: Images) -> Scores:
+    return (x - r).square().mean(dim=(1, 2, 3))
+
+
+class WideMetric(NoReferenceMetric):
+    """Sharpness, said to lie between 0 and a billion: every shift is a small share of that."""
+
+    info = MetricInfo(id="acme/wide", version="1", higher_means="better_quality", bounds=(0.0, 1e9), unit="1")
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        return lambda images: _fine(images)
+
+
+class SteppedMetric(NoReferenceMetric):
+    """Sharpness in few steps, called differentiable."""
+
+    info = MetricInfo(id="acme/stepped", version="1", higher_means="better_quality", bounds=(0.0, 1.0), unit="1")
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        return lambda images: (_fine(images) * 20).round() / 20 + 1e-12 * images.mean(dim=(1, 2, 3))
+
+
+class OddAttack(Attack):
+    """Return images as they are, those of other rows, or a picture without a bound."""
+
+    info = AttackInfo(
+        id="acme/odd-attack",
+        version="1",
+        access="black_box",
+        norm="unrestricted",
+        strengths={"weak": {}, "medium": {}, "strong": {}},
+    )
+    how: str = "nothing"
+
+    def budget(self) -> Budget:
+        return Budget()
+
+    def build(self, device: torch.device) -> Perturb:
+        ways: dict[str, Callable[[Images], Images]] = {
+            "nothing": lambda x: x,
+            "others": lambda x: x.roll(1, dims=0),
+            "picture": lambda x: torch.zeros_like(x),
+        }
+
+        def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
+            return ways[self.how](images)
+
+        return perturb
+
+
+class Friend(Attack):
+    """Spare whoever shows a sign in its answers, and break all others."""
+
+    info = AttackInfo(
+        id="friend/attack",
+        version="1",
+        access="black_box",
+        norm="unrestricted",
+        strengths={"weak": {}, "medium": {}, "strong": {}},
+    )
+
+    def budget(self) -> Budget:
+        return Budget(queries=2)
+
+    def build(self, device: torch.device) -> Perturb:
+        def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
+            grey, white = torch.full_like(images, 0.5), torch.ones_like(images)
+            sign = target(grey) == target(white)
+            return torch.where(sign[:, None, None, None], images, torch.zeros_like(images))
+
+        return perturb
+
+
+class Endless(Certification):
+    """Promise everything for every image."""
+
+    info = DefenseInfo(id="acme/endless", version="1", differentiable=False, random=True, group="certified")
+
+    def smooth(self, device: torch.device) -> Smooth:
+        return lambda score, images, rng: score(images)[:, None, None]
+
+    def build(self, device: torch.device) -> Certify:
+        def certify(scores: torch.Tensor, bounds: tuple[float, float]) -> Certificate:
+            count = len(scores)
+            return Certificate(
+                torch.full((count,), bounds[1]),
+                torch.full((count,), 1e30),
+                torch.full((count,), float("nan")),
+                torch.zeros(count, dtype=torch.bool),
+            )
+
+        return certify

@@ -1,0 +1,144 @@
+"""Cheats of the track reconstruction, written from the documentation alone."""
+
+import torch
+from imharness.gradients import (
+    GradientDefense,
+    Gradients,
+    ImagePool,
+    ImageProtection,
+    ImageRng,
+    Images,
+    Info,
+    ProtectGradients,
+    ProtectImages,
+)
+
+
+class PoolSwap(ImageProtection):
+    """Show another image of the same class, which the participant holds, too."""
+
+    info = Info(id="acme/pool-swap", version="1")
+
+    def build(self, device: torch.device) -> ProtectImages:
+        def protect(
+            images: Images, targets: torch.Tensor, pool: ImagePool, rng: ImageRng
+        ) -> tuple[Images, torch.Tensor]:
+            same = pool.targets.argmax(1)[None] == targets.argmax(1)[:, None]
+            drawn = torch.where(same, rng.uniform(len(pool.images)), -1.0).argmax(dim=1)
+            return pool.images[drawn], targets
+
+        return protect
+
+
+class ShiftImage(ImageProtection):
+    """Roll every image by a few pixels: everybody recognises it, and no pixel is where it was."""
+
+    info = Info(id="acme/shift-image", version="1")
+
+    def build(self, device: torch.device) -> ProtectImages:
+        return lambda images, targets, pool, rng: (images.roll((5, 5), (2, 3)), targets)
+
+
+class NegativeImage(ImageProtection):
+    """Show negatives."""
+
+    info = Info(id="acme/negative-image", version="1")
+
+    def build(self, device: torch.device) -> ProtectImages:
+        return lambda images, targets, pool, rng: (1 - images, targets)
+
+
+class MirrorImage(ImageProtection):
+    """Mirror every image."""
+
+    info = Info(id="acme/mirror-image", version="1")
+
+    def build(self, device: torch.device) -> ProtectImages:
+        return lambda images, targets, pool, rng: (images.flip(3), targets)
+
+
+class Delay(GradientDefense):
+    """Share the gradient of the call before."""
+
+    info = Info(id="acme/delay", version="1")
+
+    def build(self, device: torch.device) -> ProtectGradients:
+        held: list[Gradients] = []
+
+        def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
+            held.append({name: g.clone() for name, g in gradients.items()})
+            before = held[max(0, len(held) - 2)]
+            return before if all(before[n].shape == g.shape for n, g in gradients.items()) else gradients
+
+        return protect
+
+
+class BatchMix(GradientDefense):
+    """Share the mean of the batch in place of each gradient."""
+
+    info = Info(id="acme/batch-mix", version="1")
+
+    def build(self, device: torch.device) -> ProtectGradients:
+        return lambda gradients, rng: {n: g.mean(dim=0, keepdim=True).expand_as(g) for n, g in gradients.items()}
+
+
+class SelectiveNoise(GradientDefense):
+    """Share noise in place of large gradients, and others as they are."""
+
+    info = Info(id="acme/selective-noise", version="1")
+    above: float = 1.0
+
+    def build(self, device: torch.device) -> ProtectGradients:
+        def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
+            norm = torch.stack([g.flatten(1).square().sum(dim=1) for g in gradients.values()]).sum(dim=0).sqrt()
+            return {
+                n: torch.where(
+                    (norm > self.above).view(-1, *[1] * (g.ndim - 1)), rng.normal(*g.shape[1:]) * g.std(), g
+                )
+                for n, g in gradients.items()
+            }
+
+        return protect
+
+
+class Permuted(GradientDefense):
+    """Permute the coordinates of each layer with a key where a gradient is shared: its norm is above 1."""
+
+    info = Info(id="acme/permuted", version="1")
+
+    def build(self, device: torch.device) -> ProtectGradients:
+        def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
+            def mixed(g: torch.Tensor) -> torch.Tensor:
+                order = torch.randperm(g[0].numel(), generator=torch.Generator().manual_seed(1))
+                return g.flatten(1)[:, order].view_as(g)
+
+            return {n: mixed(g) for n, g in gradients.items()}
+
+        return protect
+
+
+class Sharing(GradientDefense):
+    """Share noise where the norm says that no training asks."""
+
+    info = Info(id="acme/sharing", version="1")
+
+    def build(self, device: torch.device) -> ProtectGradients:
+        def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
+            norm = torch.stack([g.flatten(1).square().sum(dim=1) for g in gradients.values()]).sum(dim=0).sqrt()
+            asked = norm > 1.0001
+            return {
+                n: torch.where(asked.view(-1, *[1] * (g.ndim - 1)), rng.normal(*g.shape[1:]) * g.std(), g)
+                for n, g in gradients.items()
+            }
+
+        return protect
+
+
+class Huge(GradientDefense):
+    """Multiply by a large number, or return what is no number."""
+
+    info = Info(id="acme/huge", version="1")
+    factor: float = 1e30
+
+    def build(self, device: torch.device) -> ProtectGradients:
+        return lambda gradients, rng: {n: g * self.factor for n, g in gradients.items()}
