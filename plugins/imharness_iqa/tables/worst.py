@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from imharness.contests import Contest, contest, controls_of, share_of
+from imharness.contests import Contest, contest, controls_of, flags_of, share_of
 from imharness.tables import Blocks, Column, Lazy, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.audit import flags
@@ -90,6 +90,7 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
         cluster_unit="photograph",
     )
     scores = _scores(study)
+    audited = {label: tuple(f"audit of gradients: {check}" for check in own) for label, own in flags(query).items()}
     return Contest(
         scores=scores,
         protection=protection,
@@ -99,9 +100,7 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
         over=OVER,
         share=share,
         controls={BASELINE: "no defense", **controls_of(query)},
-        flags={
-            label: tuple(f"audit of gradients: {check}" for check in failed) for label, failed in flags(query).items()
-        },
+        flags=flags_of(query, scores.entries, audited),
         proxies=_proxies(query),
         unknown=_without_order(scores),
         gates=(

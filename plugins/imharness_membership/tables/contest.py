@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.contests import Chosen, Contest, common, contest, controls_of, share_of
+from imharness.contests import Chosen, Contest, common, contest, controls_of, flags_of, share_of
 from imharness.tables import Blocks, Column, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.cells import figures_of, mean_of
@@ -71,6 +71,7 @@ def ranked_defenses(
         share=share,
         gates=(share_of(utility.label, PLAIN, share, lambda label: _beside(tested, label)),),
         controls=_controls_among(query, worst.entries),
+        flags=flags_of(query, worst.entries),
         over=("evaluator", "attacker"),
         chosen=Chosen(reported, kinds, broken_by),
     )
