@@ -22,7 +22,7 @@ from imharness.planning.profile import Profile
 from imharness.ranking.entries import known_entries
 from imharness.reading.text import plain
 from imharness.results.boards import Board
-from imharness.results.identity import digest
+from imharness.results.identity import ComponentRef, digest
 from imharness.results.store import Store
 from imharness.running.device import device_name
 from imharness.running.session import Session
@@ -66,6 +66,7 @@ class Run:
         self.submission = read_manifest(folder)
         self.device = device if self.submission.hardware.gpu else "cpu"
         self.lock = tuple(read_lock(folder))
+        self._controls: dict[tuple[str, str], bool] = {}
         self.broken = False
         """Whether a stage of the run broke off."""
         ledger = Ledger(store.address)
@@ -142,7 +143,14 @@ class Run:
     def plan(self) -> list[Graph]:
         """Return the graphs of the cells that use the entries, with the tasks that these cells need."""
         graphs = self.session.plan(further=self.opened.further())
-        return [graph for own in graphs if (graph := only_with(own, self.opened.ids)).tasks or graph.missing]
+        parts = [only_with(graph, self.opened.ids, self._is_control) for graph in graphs]
+        return [part for part in parts if part.tasks or part.missing]
+
+    def _is_control(self, ref: ComponentRef) -> bool:
+        place = (ref.kind, ref.label)
+        if place not in self._controls:
+            self._controls[place] = bool(self.opened.registry.revive(ref).control)
+        return self._controls[place]
 
     def compute(self, graphs: Sequence[Graph], advance: Progress) -> RunResult:
         """Compute the cells that the store lacks. Each worker starts the package in a sandbox of its own.
@@ -150,7 +158,7 @@ class Run:
         It is like the one that has run until now, which has learnt what the package imports.
         """
         self.session.prepare = [guest_beside(self.opened.guest, self.opened.description, self.profile.secret)]
-        return self.session.compute(graphs, advance)
+        return self.session.compute(graphs, advance, noted=True)
 
     def audit_gradients(self, advance: Progress) -> list[GradientAudit]:
         """Compare the gradient of every purification with attacks that do without it."""
@@ -346,25 +354,29 @@ def _versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in names}
 
 
-def _compared(graph: Graph, id: str) -> set[str]:
-    """Return the tasks of one component, and those of the same others in which nothing of its kind takes part."""
+def _compared(graph: Graph, id: str, is_control: Callable[[ComponentRef], bool]) -> set[str]:
+    """Return the tasks of one component, and those of the same others with no other of its kind but controls."""
     wanted = {key for key, task in graph.tasks.items() if any(r.id == id for r in task.spec.components.values())}
+    if not wanted:
+        return wanted
     parts = [ref for key in wanted for ref in graph.tasks[key].spec.components.values()]
     used, kinds = {(r.kind, r.label) for r in parts}, {r.kind for r in parts if r.id == id}
     for key, task in graph.tasks.items():
-        alike = any(ref.kind in kinds for ref in task.spec.named().values())
-        if not alike and {(r.kind, r.label) for r in task.spec.components.values()} <= used:
+        others = [ref for ref in task.spec.named().values() if ref.kind not in kinds]
+        alike = [ref for ref in task.spec.named().values() if ref.kind in kinds]
+        if all(map(is_control, alike)) and {(r.kind, r.label) for r in others} <= used:
             wanted.add(key)
     return wanted
 
 
-def only_with(graph: Graph, ids: Collection[str]) -> Graph:
+def only_with(graph: Graph, ids: Collection[str], is_control: Callable[[ComponentRef], bool]) -> Graph:
     """Return the tasks in which one of these components takes part, and all that tables of them need.
 
     That is what they depend on, and for each component the tasks of the same other components in which nothing of its
-    kind takes part: the clean scores and undefended attacks that a defense is compared with.
+    kind takes part but controls: the clean scores and the undefended attacks that a defense is compared with, and what
+    it has to be better than.
     """
-    wanted = set[str]().union(*(_compared(graph, id) for id in ids))
+    wanted = set[str]().union(*(_compared(graph, id, is_control) for id in ids))
     waiting = list(wanted)
     while waiting:
         needs = set(graph.tasks[waiting.pop()].spec.needs.values()) - wanted

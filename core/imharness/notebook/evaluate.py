@@ -69,10 +69,11 @@ def evaluate(
     reconstruction: thumbnails of 20 px, rebuilt from the gradient of an untrained LeNet.
 
     Your objects are computed in this process on one thread, like cells of a run, and give the same numbers as the same
-    code in a plugin. Before that they are examined for a few seconds, like every component from outside: is the gradient
-    true, is each row computed alone, is the same input given the same answer, do bounds hold scores? What fails is said
-    first in the result, and neither wins nor decides who wins. The draws of random components depend on their names. Finished cells are kept by what they depend
-    on, which for your own object is its code, the values that it closes over and its state.
+    code in a plugin. Before that they are examined for a few seconds, like every component from outside: is the
+    gradient true, is each row computed alone, is the answer to the same input the same, do bounds hold the scores? What
+    fails stands in `Result.flags`, is said first in the result, and neither wins nor decides who wins. The draws of
+    random components depend on their names. Finished cells are kept by what they depend on, which for your own object
+    is its code, the values that it closes over and its state.
 
     Args:
         objects: what `imharness.metric`, `defense`, `attack` or `evaluator` return, and names of components as on the

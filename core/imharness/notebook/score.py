@@ -20,7 +20,7 @@ from imharness.notebook.given import component_from, device_of, images_of
 from imharness.notebook.objects import Own
 from imharness.notebook.randomness import say_who_drew
 from imharness.running.memory import in_chunks
-from imharness.testing.examination import IMAGES, failed_checks
+from imharness.testing.examination import failed_checks
 
 BATCH = 16
 _examined: dict[str, tuple[str, ...]] = {}
@@ -55,19 +55,25 @@ def score(
     batch = images_of("images", images)
     place = torch.device(device_of(device))
     if isinstance(metric, Own):
-        warn_of_failed(found, batch)
+        warn_of_failed(found)
     scores = scores_of(found, batch, _references(found, batch, reference), place)
     say_who_drew()
     return scores
 
 
-def warn_of_failed(metric: Metric, images: torch.Tensor) -> None:
-    """Warn of each quick check that a metric fails; it is examined once in a process, on the first images it meets."""
+def warn_of_failed(metric: Metric) -> None:
+    """Warn of the quick checks that a metric fails; it is examined once in a process, on random images.
+
+    That it draws from global randomness is said elsewhere.
+    """
     known = _examined.get(metric.content())
     if known is None:
-        known = _examined[metric.content()] = tuple(failed_checks(metric, [images[:IMAGES]]))
-    for line in known:
-        warnings.warn(f"{metric.label} failed a quick check, so its scores may mislead: {line}.", stacklevel=3)
+        known = _examined[metric.content()] = tuple(failed_checks(metric))
+    lines = [line for line in known if not line.startswith("uses no global randomness")]
+    if lines:
+        warnings.warn(
+            f"{metric.label} failed a quick check, so its scores may mislead: {'; '.join(lines)}.", stacklevel=3
+        )
 
 
 def metric_of(argument: str, metric: str | Component | Own) -> Metric:

@@ -132,7 +132,7 @@ def _if_here(component: Component, work: Callable[[], str]) -> Callable[[], str]
 
 
 def quick_checks(component: Component, probe: Probe) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Yield the checks that take a few calls, by name: what a component returns, for each row alone, and its gradient."""
+    """Yield the checks that take a few calls by name: what is returned, for each row alone, and its gradient."""
     yield "gives what its contract says", lambda: _gives(probe)
     yield "gives the same again", lambda: _again(component, probe)
     yield "leaves its inputs as they are", lambda: _untouched(probe)

@@ -22,8 +22,10 @@ column."""
 HALF_A_LEVEL = 0.5 / 255
 WIDENED = 0.5
 """Scores may leave the declared bounds by this share of their width: bounds are those of usual images."""
+NOTICED = 0.1
+"""A score is better only by more than this share of the spread of clean images."""
 LEAST_SPREAD = 0.05
-"""The least share of the declared bounds over which the scores of clean, noisy and blurred images are spread."""
+"""The least share of the declared bounds over which scores of clean, distorted, dark and bright images are spread."""
 
 
 def checks_on_data(component: Component, probe: Probe, images: Images) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -65,11 +67,12 @@ def _alike(does: str, amounts: Sequence[float], images: Images, least: float) ->
 
 
 def _bounds(component: NoReferenceMetric, probe: Probe, images: Images) -> str:
-    scores = _scores(probe, [images, *distorted(images)])
+    scores = _scores(probe, [images, *distorted(images), storable(0.3 * images), storable(0.7 + 0.3 * images)])
     lower, upper = component.bounds
     room, (low, high) = WIDENED * (upper - lower), (float(scores.min()), float(scores.max()))
     told = (
-        f"scores of clean, noisy and blurred images lie in [{low:.3g}, {high:.3g}], bounds are [{lower:g}, {upper:g}]"
+        f"scores of clean, noisy, blurred, dark and bright images lie in [{low:.3g}, {high:.3g}], bounds are "
+        f"[{lower:g}, {upper:g}]"
     )
     inside = float(((scores >= lower - room) & (scores <= upper + room)).float().mean())
     if inside < 0.5:
@@ -86,7 +89,8 @@ def _direction(component: NoReferenceMetric, probe: Probe, images: Images) -> st
     if sign is None:
         return "says nothing of quality"
     clean, noisy, blurred = _scores(probe, [images, *distorted(images)]).chunk(3)
-    wrong = [float((sign * (own - clean) > 0).float().mean()) for own in (noisy, blurred)]
+    least = NOTICED * float(clean.max() - clean.min())
+    wrong = [float((sign * (own - clean) > least).float().mean()) for own in (noisy, blurred)]
     told = f"strong noise and blur score better than the image on {wrong[0]:.0%} and {wrong[1]:.0%} of {len(images)}"
     if min(wrong) > 0.8:
         raise ContractError(f"{told}, although higher_means={component.info.higher_means!r}")
