@@ -24,9 +24,9 @@ MOST = 30
 """A door lists so many names at most."""
 ROOMS = {file.parent.name for file in CORE.glob("*/__init__.py")}
 STORIES = (
-    ("notebook", "testing", "training_runs"),
+    ("notebook", "training_runs"),
     ("cli",),
-    ("exports", "papers"),
+    ("exports", "papers", "testing"),
     ("running",),
     ("planning",),
     ("ranking",),

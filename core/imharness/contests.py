@@ -1,8 +1,19 @@
 """For people whose track ranks entries that are attacked: who wins, by rules that are the same in all tracks."""
 
 from imharness.ranking.contest import contest
-from imharness.ranking.controls import controls_of
+from imharness.ranking.controls import controls_of, flags_of
 from imharness.ranking.gates import Gate, share_of
 from imharness.ranking.rules import Chosen, Contest, Yardstick, common, own_among
 
-__all__ = ["Chosen", "Contest", "Gate", "Yardstick", "common", "contest", "controls_of", "own_among", "share_of"]
+__all__ = [
+    "Chosen",
+    "Contest",
+    "Gate",
+    "Yardstick",
+    "common",
+    "contest",
+    "controls_of",
+    "flags_of",
+    "own_among",
+    "share_of",
+]

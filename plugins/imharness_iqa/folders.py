@@ -1,11 +1,12 @@
 """Image sets from a folder of images and a table of opinion scores."""
 
 import hashlib
+import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from pydantic import Field
 from imharness.data import ImageDataset, Images, ImageSet, cache_folder
 from imharness.errors import ContractError, HarnessError, UsageError
 from imharness.files import image_shape, is_plain, number, read_array, read_csv, read_pixels
+from imharness_iqa.alike import groups, thumbnails
 from imharness_iqa.sampling import CLUSTERS, clustered, colourfulness, spatial_information
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
@@ -29,6 +31,16 @@ class Listing:
     names: Sequence[str]
     columns: Mapping[str, Sequence[float] | Sequence[str]] = field(default_factory=dict)
     proxy: str = ""
+    unknown_sources: bool = False
+    """Whether nobody said which images were made from one photograph, so that they are told by their looks."""
+
+
+class Scores(NamedTuple):
+    """The rows of a table of scores: names of files, their scores and, if a column has them, their photographs."""
+
+    names: list[str]
+    scores: list[float]
+    photographs: list[str]
 
 
 class FolderDataset(ImageDataset):
@@ -64,13 +76,17 @@ class FolderDataset(ImageDataset):
             listing = self.listing()
         except HarnessError:
             return ""
-        scores = "\n".join(str(value) for value in listing.columns.get("mos", ()))
+        known = (listing.columns.get(name, ()) for name in ("mos", "photograph"))
+        scores = "\n".join(str(value) for column in known for value in column)
         return hashlib.sha256(
             f"{_state(listing.folder / name for name in listing.names)}\n{scores}".encode()
         ).hexdigest()
 
     def build(self, device: torch.device) -> ImageSet:
-        """Return the images, grouped by size; raises `ContractError` for missing files."""
+        """Return the images, grouped by size; raises `ContractError` for missing files.
+
+        Within a size one image of each photograph comes first, so that a limit takes as many photographs as it can.
+        """
         listing = self.listing()
         sizes = {name: _size(listing.folder / name) for name in listing.names}
         lost = [name for name, size in sizes.items() if size is None]
@@ -84,6 +100,9 @@ class FolderDataset(ImageDataset):
         kept.sort(key=lambda i: (sizes[listing.names[i]], listing.names[i]))
         if self.per_cluster:
             kept = [kept[i] for i in clustered(_features(listing, kept), self.per_cluster, self.draw)]
+        if listing.unknown_sources:
+            listing = _with_sources(listing, kept)
+        kept = _spread(listing, kept, sizes)
         names = tuple(listing.names[i] for i in kept)
         columns = {key: np.array([values[i] for i in kept]) for key, values in listing.columns.items()}
         columns.setdefault("mos", np.full(len(names), np.nan))
@@ -117,20 +136,59 @@ def _decoded(path: Path, size: tuple[int, int] | None) -> np.ndarray:
 def _features(listing: Listing, kept: Sequence[int]) -> np.ndarray:
     """Return SI, CF and the score, if there is one, ``(n, 2 or 3)``; SI and CF are cached between runs."""
     paths = [listing.folder / listing.names[i] for i in kept]
-    state = hashlib.sha256(_state(paths).encode()).hexdigest()
-    stored = cache_folder().parent / "features" / f"{state[:32]}.npy"
-    if stored.is_file():
-        seen = read_array(stored)
-    else:
-        images = (
-            torch.tensor(_decoded(path, _size(path)).copy()).permute(2, 0, 1)[None].float() / 255 for path in paths
-        )
-        seen = np.array([[float(spatial_information(x)), float(colourfulness(x))] for x in images])
-        stored.parent.mkdir(parents=True, exist_ok=True)
-        np.save(stored, seen, allow_pickle=False)
+    seen = _cached(
+        "features",
+        paths,
+        lambda images: np.array([[float(spatial_information(x)), float(colourfulness(x))] for x in images]),
+    )
     if "mos" not in listing.columns:
         return seen
     return np.column_stack([seen, np.array([listing.columns["mos"][i] for i in kept], dtype=float)])
+
+
+def _cached(what: str, paths: Sequence[Path], find: Callable[[Iterable[torch.Tensor]], np.ndarray]) -> np.ndarray:
+    """Return what is found in images ``(1, 3, H, W)`` in [0, 1], kept for as long as no file changes."""
+    state = hashlib.sha256(_state(paths).encode()).hexdigest()
+    stored = cache_folder().parent / what / f"{state[:32]}.npy"
+    if stored.is_file():
+        return read_array(stored)
+    images = (torch.tensor(_decoded(path, _size(path)).copy()).permute(2, 0, 1)[None].float() / 255 for path in paths)
+    found = find(images)
+    stored.parent.mkdir(parents=True, exist_ok=True)
+    np.save(stored, found, allow_pickle=False)
+    return found
+
+
+def _with_sources(listing: Listing, kept: Sequence[int]) -> Listing:
+    """Return a listing that says which images look as if they were made from one photograph."""
+    own = groups(_cached("thumbnails", [listing.folder / listing.names[i] for i in kept], thumbnails))
+    first = {group: listing.names[i] for group, i in reversed(list(zip(own.tolist(), kept, strict=True)))}
+    sources = list(listing.names)
+    for group, i in zip(own.tolist(), kept, strict=True):
+        sources[i] = first[group]
+    if len(first) < len(kept):
+        twin = next(i for group, i in zip(own.tolist(), kept, strict=True) if first[group] != listing.names[i])
+        warnings.warn(
+            f"{listing.folder}: {len(kept)} images look like {len(first)} photographs, and count as so many, such as "
+            f"{listing.names[twin]} like {sources[twin]}; if that is wrong, say what each image was made from in a "
+            "column photograph of mos.csv, or in folders, one for each photograph",
+            stacklevel=2,
+        )
+    return replace(listing, columns={**listing.columns, "photograph": sources})
+
+
+def _spread(listing: Listing, kept: Sequence[int], sizes: Mapping[str, tuple[int, int] | None]) -> list[int]:
+    """Return the positions by size, and within a size first one image of each photograph, then a second of each."""
+    if "photograph" not in listing.columns:
+        return list(kept)
+    seen: dict[tuple[object, object], int] = {}
+    turn = []
+    for i in kept:
+        place = (sizes[listing.names[i]], listing.columns["photograph"][i])
+        seen[place] = seen.get(place, -1) + 1
+        turn.append(seen[place])
+    order = sorted(range(len(kept)), key=lambda k: (sizes[listing.names[kept[k]]] or (0, 0), turn[k], k))
+    return [kept[k] for k in order]
 
 
 def _state(paths: Iterable[Path]) -> str:
@@ -146,32 +204,43 @@ def _state(paths: Iterable[Path]) -> str:
 
 
 def images_below(folder: Path) -> list[str]:
-    """Return the names of all image files in a folder, sorted."""
-    return sorted(path.name for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+    """Return the names of all image files in a folder, sorted; without any, those in its folders."""
+    found = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+    return found or sorted(
+        path.relative_to(folder).as_posix() for path in folder.glob("*/*") if path.suffix.lower() in SUFFIXES
+    )
 
 
 def read_scores(
-    path: Path, name: Sequence[str], score: Sequence[str], only: Mapping[str, str] | None = None
-) -> tuple[list[str], list[float]]:
-    """Return file names and scores of a table, from the first of the given column names that it has.
+    path: Path,
+    name: Sequence[str],
+    score: Sequence[str],
+    only: Mapping[str, str] | None = None,
+    photograph: Sequence[str] = (),
+) -> Scores:
+    """Return the rows of a table, each fact from the first of the given column names that the table has.
 
-    `only`: column -> the value that a row must have there. Raises `UsageError` that names the column or the line.
+    `only`: column -> the value that a row must have there. `photograph` need not be there. Raises `UsageError` that
+    names the column or the line.
     """
     table, only = read_csv(path), only or {}
     have = ", ".join(map(repr, table.columns[:20])) or "none"
-    columns = [next((c for c in wanted if c in table.columns), "") for wanted in (name, score)]
-    for wanted, column in [*zip((name, score), columns, strict=True), *(((key,), key) for key in only)]:
+    columns = [next((c for c in wanted if c in table.columns), "") for wanted in (name, score, photograph)]
+    for wanted, column in [*zip((name, score), columns[:2], strict=True), *(((key,), key) for key in only)]:
         if column not in table.columns:
             raise UsageError(f"{path} has no column {' or '.join(wanted)}; it has: {have}.")
-    names, scores = [], []
+    found = Scores([], [], [])
     for line, row in table.rows():
         if all(row[column] == value for column, value in only.items()):
-            names.append(named_file(path, line, row[columns[0]]))
-            scores.append(number(row[columns[1]], f"{path}, line {line}: {columns[1]}"))
+            found.names.append(named_file(path, line, row[columns[0]]))
+            found.scores.append(number(row[columns[1]], f"{path}, line {line}: {columns[1]}"))
+            if columns[2]:
+                found.photographs.append(row[columns[2]])
+    names = found.names
     doubles = sorted({n for n in names if names.count(n) > 1}) if len(set(names)) < len(names) else []
     if doubles:
         raise UsageError(f"{path} names {len(doubles)} images more than once: {', '.join(doubles[:SHOWN])}.")
-    return names, scores
+    return found
 
 
 def named_file(path: Path, line: int, name: str) -> str:

@@ -55,8 +55,8 @@ def attacked(query: Query) -> Table:
         id="attacked",
         title="Distances under attack",
         caption="Study table: an attack that follows a distance's own gradient pushes a distorted image away from its "
-        "reference inside a small ball. How far does the distance move, as a multiple of the mean distance? That depends on the scale of a distance, and "
-        "PSNR, which falls from infinity, has none. "
+        "reference inside a small ball. How far does the distance move, as a multiple of the mean distance? That "
+        "depends on the scale of a distance, and PSNR, which falls from infinity, has none. "
         + (
             "And is the milder of two neighbouring severities still the nearer one? That depends on no scale, so the "
             "table is ranked by it."

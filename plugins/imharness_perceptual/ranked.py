@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.contests import Contest, contest, controls_of, own_among, share_of
+from imharness.contests import Contest, contest, controls_of, flags_of, own_among, share_of
 from imharness.stats import ALPHA, FEWEST, clusters_greater, contributions
 from imharness.tables import Blocks, Chart, Column, Value, Wins
 from imharness.tracks import Query, TrackReport
@@ -65,7 +65,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         share=share,
         unaware=UNAWARE,
         controls=controls_of(query, "metric"),
-        flags=_flags(query),
+        flags=flags_of(query, scores.entries, _flags(query)),
         proxies=_proxies(query),
         balanced="distortion",
         alike=lambda own: (own["dataset"], own["distortion"]),

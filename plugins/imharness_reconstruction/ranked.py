@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.contests import Contest, common, contest, controls_of, own_among, share_of
+from imharness.contests import Contest, common, contest, controls_of, flags_of, own_among, share_of
 from imharness.contests import Yardstick as Further
 from imharness.stats import contributions
 from imharness.tables import Blocks, Chart, Column, ColumnSpec, Row, Table, Value, Wins, mean_value, missing, ranked
@@ -171,6 +171,7 @@ def _rules(
         unaware=UNAWARE,
         share=share,
         controls=_never_crowned(query, scores.entries, accuracy),
+        flags=flags_of(query, scores.entries),
         references=frozenset({FLOOR}),
         gates=(share_of(utility.label, best, share, lambda entry: _beside_plain(right, entry, best), among=len(plain)),)
         if right is not None

@@ -22,6 +22,8 @@ FILE = "submission.toml"
 LOCK = "requirements.txt"
 LONGEST = 1_000
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,60}$"
+PLACEHOLDERS = {"contact": "you@example.org", "author": "Your name", "licence": "name the licence"}
+"""What `harness submissions new` writes where the package says nothing; no manifest may keep it."""
 _HASHED = re.compile(r"(.*?)(?: --hash=sha256:[0-9a-f]{64})+")
 
 
@@ -110,6 +112,14 @@ class Submission(_Strict):
         if wrong is not None:
             raise ValueError(f"{wrong!r:.80} must be one line of text, of {LONGEST} characters at most")
         return content
+
+    @field_validator("authors", "contact", "licence")
+    @classmethod
+    def _filled_in(cls, given: Any) -> Any:
+        for text in [given] if isinstance(given, str) else given:
+            if text in PLACEHOLDERS.values() or re.search(r"[@/.]example\.(org|com|net)\b", text):
+                raise ValueError("this is a placeholder; replace it")
+        return given
 
     @field_validator("entries")
     @classmethod

@@ -74,7 +74,7 @@ def open_submission(
     try:
         description = offer_of(guest).model_copy(update={"environment": tree_digest(environment)})
         check_registered(submission, (str(c["info"]["id"]) for c in description.components))
-        registry = installed().joined(description.entries(guest))
+        registry = installed().superseded_by(description.entries(guest))
         components = [_entry(entry, description, registry) for entry in submission.entries]
     except BaseException:  # Ctrl-C too: a guest must not outlive the command
         guest.kill()

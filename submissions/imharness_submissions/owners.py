@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from imharness.errors import UsageError
+from imharness.results.identity import DISTRIBUTION, HARNESS
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Submission
 
-OWN = "harness"
-DISTRIBUTION = "image-privacy-harness"
 _ALIKE = (("rn", "m"), ("vv", "w"), ("cl", "d"), ("0", "o"), ("1", "l"), ("i", "l"), ("5", "s"))
 
 
 def check_reserved(submission: Submission) -> None:
     """Raise `UsageError` for a submission under the name of this project, or under one that looks like it."""
     for owner in _owners(entry.id for entry in submission.entries):
-        if _skeleton(owner) == _skeleton(OWN):
-            raise UsageError(f"the owner {owner!r} of ids is, or looks like, {OWN!r}, which is reserved; use your own")
+        if _skeleton(owner) == _skeleton(HARNESS):
+            raise UsageError(
+                f"the owner {owner!r} of ids is, or looks like, {HARNESS!r}, which is reserved; use your own"
+            )
     if _skeleton(submission.package.name) == _skeleton(DISTRIBUTION):
         raise UsageError(f"the package is called {submission.package.name!r}, which is, or looks like, this project")
 

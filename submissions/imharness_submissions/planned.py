@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from imharness.contracts.component import Component
 from imharness.planning.plan import Graph
+from imharness.results.identity import ComponentRef
 
 
-def _compared(graph: Graph, id: str) -> set[str]:
-    """Return the tasks of one component, and those of the same others in which nothing of its kind takes part."""
+def _compared(graph: Graph, id: str, is_control: Callable[[ComponentRef], bool]) -> set[str]:
+    """Return the tasks of one component, and those of the same others with no other of its kind but controls."""
     wanted = {key for key, task in graph.tasks.items() if any(r.id == id for r in task.spec.components.values())}
+    if not wanted:
+        return wanted
     parts = [ref for key in wanted for ref in graph.tasks[key].spec.components.values()]
     used, kinds = {(r.kind, r.label) for r in parts}, {r.kind for r in parts if r.id == id}
     for key, task in graph.tasks.items():
-        alike = any(ref.kind in kinds for ref in task.spec.named().values())
-        if not alike and {(r.kind, r.label) for r in task.spec.components.values()} <= used:
+        others = [ref for ref in task.spec.named().values() if ref.kind not in kinds]
+        alike = [ref for ref in task.spec.named().values() if ref.kind in kinds]
+        if all(map(is_control, alike)) and {(r.kind, r.label) for r in others} <= used:
             wanted.add(key)
     return wanted
 
 
-def only_with(graph: Graph, ids: Collection[str], *, compared: bool = True) -> Graph:
+def only_with(graph: Graph, ids: Collection[str], is_control: Callable[[ComponentRef], bool] | None) -> Graph:
     """Return the tasks in which one of these components takes part, and all that tables of them need.
 
-    That is what they depend on, and if `compared`, for each component the tasks of the same other components in which
-    nothing of its kind takes part: the clean scores and undefended attacks that a defense is compared with.
+    That is what they depend on, and with `is_control`, for each component the tasks of the same other components in
+    which nothing of its kind takes part but controls: the clean scores and undefended attacks that a defense is
+    compared with, and what it has to be better than.
     """
     own = {k for k, t in graph.tasks.items() if any(ref.id in ids for ref in t.spec.components.values())}
-    wanted = own.union(*(_compared(graph, id) for id in ids)) if compared else own
+    wanted = own if is_control is None else own.union(*(_compared(graph, id, is_control) for id in ids))
     waiting = list(wanted)
     while waiting:
         needs = set(graph.tasks[waiting.pop()].spec.needs.values()) - wanted

@@ -26,7 +26,7 @@ from imharness.planning.secret import digest_of
 from imharness.ranking.entries import known_entries
 from imharness.reading.text import plain
 from imharness.results.boards import Board
-from imharness.results.identity import digest
+from imharness.results.identity import ComponentRef, digest
 from imharness.results.store import Store
 from imharness.running.device import device_name
 from imharness.running.session import Session
@@ -76,6 +76,7 @@ class Run:
         self.lock = tuple(read_lock(folder))
         self.hides = profile.secret or secret_of(store)
         """From what the streams of the package follow, and the split of its evaluators."""
+        self._controls: dict[tuple[str, str], bool] = {}
         self.broken = False
         """Whether a stage of the run broke off."""
         ledger = Ledger(store.address)
@@ -160,12 +161,20 @@ class Run:
         Cells of evaluators, and what they need, are those of the store's secret (`imharness_submissions.store_secret`).
         """
         others = [c for c in self.opened.components if c not in self.guessing]
-        graphs = [only_with(graph, ids_of(others)) for graph in self.session.plan(further=by_kind(others))]
+        graphs = [
+            only_with(graph, ids_of(others), self._is_control) for graph in self.session.plan(further=by_kind(others))
+        ]
         if self.guessing:
             hidden = self.apart.plan(further=by_kind(self.guessing))
-            own = [only_with(graph, ids_of(self.guessing), compared=False) for graph in hidden]
+            own = [only_with(graph, ids_of(self.guessing), None) for graph in hidden]
             graphs = [with_tasks(*pair) for pair in zip(graphs, own, strict=True)]
         return [graph for graph in graphs if graph.tasks or graph.missing]
+
+    def _is_control(self, ref: ComponentRef) -> bool:
+        place = (ref.kind, ref.label)
+        if place not in self._controls:
+            self._controls[place] = bool(self.opened.registry.revive(ref).control)
+        return self._controls[place]
 
     def compute(self, graphs: Sequence[Graph], advance: Progress) -> RunResult:
         """Compute the cells that the store lacks. Each worker starts the package in a sandbox of its own.
@@ -182,7 +191,7 @@ class Run:
 
             session.prepare = prepare
             own = [split_of(graph, digest_of(session.profile.secret)) for graph in graphs]
-            result = session.compute(own, told)
+            result = session.compute(own, told, noted=True)
             found.done |= result.done
             found.failed |= result.failed
             found.reused += result.reused
@@ -199,10 +208,9 @@ class Run:
             examined += [(c, partial(examine, c, trial, self.seed)) for c in defenses]
         metrics = [c for c in self.opened.components if claims_a_gradient(c)]
         examined += [(c, partial(examine_metric, c, registry, self.profile, device)) for c in metrics]
-        if not defenses:
+        if not examined:
             return []
         self.opened.guest.kill()  # one that starts again is no older than those of cells
-        trial = TrialAttacks(self.opened.registry, self.profile, torch.device(self.device))
         found = []
         for number, (component, work) in enumerate(examined):
             try:

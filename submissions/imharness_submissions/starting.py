@@ -19,7 +19,7 @@ from imharness.reading.opening import read_bytes
 from imharness.reading.wheels import BYTES, WHEEL_NAME, check_wheel
 from imharness_submissions.environment import environment_of, locked
 from imharness_submissions.ledger import Line
-from imharness_submissions.manifest import FILE, LOCK, NAME_PATTERN, Hardware, Package, Submission
+from imharness_submissions.manifest import FILE, LOCK, NAME_PATTERN, PLACEHOLDERS, Hardware, Package, Submission
 from imharness_submissions.opening import spec_for
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.proxies import PackageDescription, offer_of
@@ -73,9 +73,9 @@ def _manifest(package: Package, description: PackageDescription, guest: Guest) -
     head: dict[str, Any] = {
         "format": 1,
         "summary": f"{entries[0].info.id}: {entries[0].summary}"[:500],
-        "authors": [description.author or "Your name"],
-        "contact": "you@example.org",
-        "licence": description.licence or "name the licence",
+        "authors": [description.author or PLACEHOLDERS["author"]],
+        "contact": PLACEHOLDERS["contact"],
+        "licence": description.licence or PLACEHOLDERS["licence"],
         "extra_training_data": "none",
     }
     blocks = [_lines(head), "[package]\n" + _lines(package.model_dump(exclude_defaults=True))]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+
 from imharness.components.registry import installed
 from imharness.images import DefenseInfo, ImageRng, Images, Inverse, Purification, Purifier
 
@@ -235,7 +236,9 @@ class StateFirst(Purification):
 
         def purify(images: Images, rng: ImageRng) -> Images:
             small = (torch.nn.functional.adaptive_avg_pool2d(images, 3) * 6).round().int().flatten(1)
-            return torch.stack([seen.setdefault(tuple(k), x) for k, x in zip(small.tolist(), images.clone(), strict=True)])
+            return torch.stack(
+                [seen.setdefault(tuple(k), x) for k, x in zip(small.tolist(), images.clone(), strict=True)]
+            )
 
         return purify
 

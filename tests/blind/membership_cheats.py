@@ -1,6 +1,7 @@
 """Cheats of the track membership, written from the documentation alone."""
 
 import torch
+
 from imharness.membership import (
     DefenderOutputs,
     InferMembership,

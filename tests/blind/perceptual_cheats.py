@@ -1,8 +1,9 @@
-"""Cheats of the track perceptual and metrics, attacks and certifications of iqa, written from the documentation alone."""
+"""Cheats of perceptual and of iqa: metrics, attacks, certifications; written from the documentation alone."""
 
 from collections.abc import Callable
 
 import torch
+
 from imharness.images import (
     Attack,
     AttackInfo,

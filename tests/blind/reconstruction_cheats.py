@@ -1,6 +1,7 @@
 """Cheats of the track reconstruction, written from the documentation alone."""
 
 import torch
+
 from imharness.gradients import (
     GradientDefense,
     Gradients,
@@ -92,9 +93,7 @@ class SelectiveNoise(GradientDefense):
         def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
             norm = torch.stack([g.flatten(1).square().sum(dim=1) for g in gradients.values()]).sum(dim=0).sqrt()
             return {
-                n: torch.where(
-                    (norm > self.above).view(-1, *[1] * (g.ndim - 1)), rng.normal(*g.shape[1:]) * g.std(), g
-                )
+                n: torch.where((norm > self.above).view(-1, *[1] * (g.ndim - 1)), rng.normal(*g.shape[1:]) * g.std(), g)
                 for n, g in gradients.items()
             }
 

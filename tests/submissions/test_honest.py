@@ -75,6 +75,8 @@ def test_the_template_is_ranked_beside_the_baselines(tmp_path: Path) -> None:
     profile.write_text(PROFILE.replace('["none"]', '["none", "jpeg", "gaussian-blur"]'))
     harness("submissions", "new", NAME, "--wheel", template_wheel(tmp_path), "--dir", tmp_path / "submissions")
     folder = tmp_path / "submissions" / NAME
+    manifest = folder / "submission.toml"
+    manifest.write_text(manifest.read_text().replace("you@example.org", "me@acme.dev"))
     harness("submissions", "validate", folder)
     report = computed(folder, profile, store, 12)
     own = {"acme/median-smoothing", "acme/median-smoothing[radius=2]"}

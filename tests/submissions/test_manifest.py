@@ -123,6 +123,10 @@ def test_nothing_of_a_package_runs_here_when_it_is_unpacked(
 def test_a_first_manifest_is_written_from_what_the_package_says(tmp_path: Path) -> None:
     wheel = wheel_of(HOSTILE / "hostile" / "asks_too_much.py", tmp_path)
     folder = start_submission("asks-too-much", wheel, tmp_path / "submissions", trusted=False)
+    with pytest.raises(UsageError, match="contact: this is a placeholder; replace it"):
+        read_manifest(folder)
+    file = folder / "submission.toml"
+    file.write_text(file.read_text().replace("you@example.org", "me@acme.dev"))
     submission = read_manifest(folder)
     (entry,) = submission.entries
     assert (entry.kind, entry.id, dict(entry.strengths)) == ("attack", "evil/asks-too-much", {"weak": {}})

@@ -136,6 +136,7 @@ def run(
     from imharness.running.metrics import Metrics
     from imharness.running.session import Session
     from imharness.running.views import Watcher
+    from imharness.testing.examination import examine
 
     if assets:
         add_folder(assets.resolve())
@@ -169,6 +170,8 @@ def run(
         count = _processes(places, workers, settings)
         dry_run_report(graphs, session.store, session.times, count, as_json, whole, fresh=fresh)
         return
+    for label, failed in examine(session.store, registry, graphs, seed).items():
+        console.warn(f"{label} wins and decides nothing: {'; '.join(failed)}")
     shown = console.progress_form(form, quiet=as_json)
     watcher = Watcher(
         view_of(shown),

@@ -27,6 +27,10 @@ class KnownEntries(Protocol):
     def decided(self) -> Decided | None:
         """The decisions that are known, or None if there are none."""
 
+    @property
+    def examined(self) -> Mapping[str, tuple[str, ...]]:
+        """The digest of a reference to a component -> the quick checks that it failed."""
+
     def facts(self, records: Iterable[TaskRecord]) -> list[dict[str, object]]:
         """Return the rows of the view ``components``; see `imharness.tracks.Query`."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 
@@ -14,7 +15,7 @@ from imharness.components.provenance import Registered
 from imharness.contracts.component import KINDS, Component
 from imharness.errors import PluginError, UsageError, unknown_name
 from imharness.reading.fields import explain as explain
-from imharness.results.identity import LOCAL, ComponentRef
+from imharness.results.identity import DISTRIBUTION, LOCAL, ComponentRef
 from imharness.results.labels import method_of, read_name, read_settings
 
 if TYPE_CHECKING:
@@ -38,6 +39,17 @@ class Registry:
             if taken is not None:
                 raise PluginError(f"{entry.component.info.id} is already registered by {taken.plugin}; rename it")
         return Registry([*self.entries.values(), *found], self.failures)
+
+    def superseded_by(self, further: Iterable[Registered]) -> Registry:
+        """Return a registry with further entries, which stand for all that their packages registered here.
+
+        So a package that is installed can be measured as a wheel, too. Names of packages may be written with "-", "_"
+        or ".". Raises `PluginError` if the name of an entry is taken by another package.
+        """
+        found = list(further)
+        packages = {_canonical(entry.provenance.distribution) for entry in found} - {DISTRIBUTION}
+        kept = [e for e in self.entries.values() if _canonical(e.provenance.distribution) not in packages]
+        return Registry(kept, self.failures).joined(found)
 
     def track(self, name: str) -> Track:
         """Return the track with this label, id or method; raises `UsageError` if there is none."""
@@ -93,6 +105,11 @@ class Registry:
         except KeyError:
             raise PluginError(f"{ref.kind} {ref.id} is not installed; install the package that registers it") from None
         return type(template).model_validate(dict(ref.parameters))
+
+
+def _canonical(distribution: str) -> str:
+    """Return the name of a package as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def _valid(template: Component, changes: Mapping[str, Any]) -> Component:

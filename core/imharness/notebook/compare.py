@@ -36,10 +36,14 @@ class HeadToHead(head_to_head.HeadToHead):
     met: int
     source: str = "source"
     """What units come from, such as "photograph"."""
+    doubts: tuple[str, ...] = ()
+    """Why the numbers of one of the two are not to be trusted; see `Result.flags`."""
 
     @property
     def winner(self) -> str:
-        """The label of the entry that is better by the interval, or "" if the data cannot tell."""
+        """The label of the entry that is better by the interval, or "" if the data cannot tell or a check failed."""
+        if self.doubts:
+            return ""
         return self.first if self.difference.low > 0 else self.second if self.difference.high < 0 else ""
 
     @property
@@ -54,6 +58,10 @@ class HeadToHead(head_to_head.HeadToHead):
 
     def __repr__(self) -> str:
         head = f"{self.first} against {self.second} by {self.measure}"
+        if self.doubts:
+            return (
+                f"{head}: no claim is made. {' '.join(self.doubts)} Advantage of the first {_shown(self.difference)}."
+            )
         if self.untold:
             return f"{head}: cannot tell: {self.untold}. Advantage of the first {_shown(self.difference)}."
         sources = (
@@ -133,7 +141,13 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
         ahead=sum(mean > 0 for mean in means),
         met=len(means),
         source=joined.cluster_unit or "source",
+        doubts=tuple(doubt for of, label in ((a, first), (b, second)) for doubt in _doubts(of, label)),
     )
+
+
+def _doubts(of: Result | ResultRow, label: str) -> list[str]:
+    result = of.result if isinstance(of, ResultRow) else of
+    return [f"{label}: {line}." for line in result.flags.get(label, ())]
 
 
 def _paired(of: Result | ResultRow, argument: str, on: str | None) -> Paired:

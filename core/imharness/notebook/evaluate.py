@@ -29,7 +29,7 @@ from imharness.notebook.source import result_of
 from imharness.planning.plan import Graph
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
-from imharness.ranking.entries import StoreEntries
+from imharness.ranking.entries import StoreEntries, examined_in
 from imharness.results.identity import digest
 from imharness.results.labels import id_of, method_of
 from imharness.results.store import Store
@@ -37,6 +37,7 @@ from imharness.results.tasks import TaskRecord
 from imharness.running.executor import Preparation
 from imharness.running.session import Session
 from imharness.running.sweep import RunResult
+from imharness.testing.examination import examine
 
 COMMAND = "imharness.evaluate"
 _here: dict[str, Sequence[Registered]] = {}
@@ -68,8 +69,11 @@ def evaluate(
     reconstruction: thumbnails of 20 px, rebuilt from the gradient of an untrained LeNet.
 
     Your objects are computed in this process on one thread, like cells of a run, and give the same numbers as the same
-    code in a plugin. The draws of random components depend on their names. Finished cells are kept by what they depend
-    on, which for your own object is its code, the values that it closes over and its state.
+    code in a plugin. Before that they are examined for a few seconds, like every component from outside: is the
+    gradient true, is each row computed alone, is the answer to the same input the same, do bounds hold the scores? What
+    fails stands in `Result.flags`, is said first in the result, and neither wins nor decides who wins. The draws of
+    random components depend on their names. Finished cells are kept by what they depend on, which for your own object
+    is its code, the values that it closes over and its state.
 
     Args:
         objects: what `imharness.metric`, `defense`, `attack` or `evaluator` return, and names of components as on the
@@ -127,6 +131,7 @@ def evaluate(
     _used(graph, [entry.component for entry, _ in own], id)
     places.prepare()
     ours = {entry.component.label for entry, _ in own}
+    examine(places, registry, [graph], seed)
     kept = {entry.component.label for entry, cached in own if cached and _name(entry) not in _drawing}
     _forget(places, graph, (ours - kept) | _drew_before(places, graph, kept))
     _here[name] = extra
@@ -315,6 +320,7 @@ def _result(session: Session, graph: Graph, outcome: RunResult, *, named: bool, 
     store = session.store
     with store.alone() if named else nullcontext():
         keep = named and all(before.command == COMMAND for before in store.sweeps(graph.track.info.id))
-        board, numbers, sweep = session.rank(graph, outcome, known=StoreEntries(session.registry), keep=keep)
+        known = StoreEntries(session.registry, examined=examined_in(store))
+        board, numbers, sweep = session.rank(graph, outcome, known=known, keep=keep)
     tables = sorted(board.tables, key=lambda table: not own & {row.label for row in table.rows})
     return result_of(board.model_copy(update={"tables": tuple(tables)}), numbers, store, sweep)

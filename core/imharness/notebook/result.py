@@ -134,6 +134,14 @@ class Result:
     boards: Mapping[str, Board] = field(default_factory=dict)
 
     @property
+    def flags(self) -> dict[str, tuple[str, ...]]:
+        """Label -> why its numbers are not to be trusted: quick checks that it failed, and what an audit found."""
+        places = {label: place.flags for ranking in self.rankings for label, place in ranking.places.items()}
+        checks = {own.label: own.failed_checks for board in self.boards.values() for own in board.entries}
+        found = {label: places.get(label) or checks.get(label, ()) for label in {**places, **checks}}
+        return {label: lines for label, lines in found.items() if lines}
+
+    @property
     def rankings(self) -> tuple[Ranking, ...]:
         """Who wins, and how certain that is, the main ranking first."""
         return tuple(own for board in {id(b): b for b in self.boards.values()}.values() for own in board.rankings)
@@ -212,6 +220,7 @@ class Result:
 
     def _notes(self) -> list[str]:
         """Return what readers of the main table must know: the claim, what was found, what failed, what is missing."""
+        doubts = [f"{label} wins and decides nothing: {'; '.join(lines)}." for label, lines in self.flags.items()]
         claims = [ranking.claim for ranking in self.rankings[:1] if ranking.claim]
         for ranking in self.rankings[:1]:
             claims += first_sentences(ranking.findings, "sentences in `findings`")
@@ -220,7 +229,7 @@ class Result:
         failed = [f"{len(self.failed)} cells failed:", *lines] if self.failed else []
         gaps = list(dict.fromkeys(f"Missing: {gap.what} ({gap.reason})" for gap in self.missing))
         others = [f"Tables: {', '.join(self.tables)}."] if len(self.made) > 1 else []
-        return [*claims, *failed, *gaps[:SHOWN_FAILURES], *others]
+        return [*doubts, *claims, *failed, *gaps[:SHOWN_FAILURES], *others]
 
     def _repr_html_(self) -> str:
         table = as_html(self.table().short()) if self.made else f"<p>{html.escape(self.title)}: no table</p>"

@@ -21,6 +21,7 @@ from imharness.results.store import Store
 from imharness.running.device import resolve_devices
 from imharness.running.session import Session
 from imharness.running.views import Watcher
+from imharness.testing.examination import examine
 
 COMMAND = "imharness.run"
 Names = str | Sequence[str]
@@ -96,6 +97,8 @@ def run(
     graphs = _planned(session, None if track is None else _names("track", track), only)
     for failure in session.registry.failures:
         console.warn(f"left out {failure.name}: {failure.reason}")
+    for label, failed in examine(session.store, session.registry, graphs, session.seed).items():
+        console.warn(f"{label} wins and decides nothing: {'; '.join(failed)}")
     ran = session.run(graphs, site=pages, fresh=fresh, watcher=Watcher(view, warn=console.warn))
     return joined([stored(session.store, board) for board in ran.boards], str(session.store.address))
 

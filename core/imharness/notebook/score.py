@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,11 @@ from imharness.notebook.given import component_from, device_of, images_of
 from imharness.notebook.objects import Own
 from imharness.notebook.randomness import say_who_drew
 from imharness.running.memory import in_chunks
+from imharness.testing.examination import failed_checks
 
 BATCH = 16
+_examined: dict[str, tuple[str, ...]] = {}
+"""Digest of a user's metric -> the quick checks that it failed."""
 
 
 def score(
@@ -36,6 +40,9 @@ def score(
             of whole sets, such as FID, compares the set of images with this set, which may have another size.
         device: "auto", "cpu", "cuda" or "cuda:N".
 
+    A metric of your own is examined first, for a few seconds, and a warning says which quick check it failed: whether
+    it scores each image alone, the same again, and so on.
+
     Returns:
         float32 ``(n,)``, in the metric's own unit and direction (`harness plugins show NAME` shows them), or ``(1,)``
         for a metric of whole sets.
@@ -47,9 +54,26 @@ def score(
     found = metric_of("metric", metric)
     batch = images_of("images", images)
     place = torch.device(device_of(device))
+    if isinstance(metric, Own):
+        warn_of_failed(found)
     scores = scores_of(found, batch, _references(found, batch, reference), place)
     say_who_drew()
     return scores
+
+
+def warn_of_failed(metric: Metric) -> None:
+    """Warn of the quick checks that a metric fails; it is examined once in a process, on random images.
+
+    That it draws from global randomness is said elsewhere.
+    """
+    known = _examined.get(metric.content())
+    if known is None:
+        known = _examined[metric.content()] = tuple(failed_checks(metric))
+    lines = [line for line in known if not line.startswith("uses no global randomness")]
+    if lines:
+        warnings.warn(
+            f"{metric.label} failed a quick check, so its scores may mislead: {'; '.join(lines)}.", stacklevel=3
+        )
 
 
 def metric_of(argument: str, metric: str | Component | Own) -> Metric:

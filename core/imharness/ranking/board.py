@@ -99,7 +99,7 @@ def _report(store: Store, track: Track, records: list[TaskRecord], known: KnownE
     def made(chosen: list[TaskRecord]) -> TrackReport:
         return track.report(ResultQuery(store, chosen, known.facts(chosen))) if chosen else TrackReport()
 
-    deciding, said = Judges.of(track, known.standing).apart(records)
+    deciding, said = Judges.of(track, known.standing, known.examined).apart(records)
     return beside(made(deciding), made(records), said) if said else made(records)
 
 

@@ -1,11 +1,16 @@
-"""Which components say that they are controls: ranked, and never crowned. Imports no torch."""
+"""What components say or show of themselves that keeps them from winning. Imports no torch."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from imharness.contracts.track import Query
+
+FAILED_CHECKS = "failed_checks"
+"""The column of the view ``components`` with the quick checks that a component failed, as a list in JSON."""
 
 
 def controls_of(query: Query, kind: str = "") -> dict[str, str]:
@@ -13,9 +18,30 @@ def controls_of(query: Query, kind: str = "") -> dict[str, str]:
 
     Empty where the query knows no facts of components.
     """
+    return _texts(query, "control", kind)
+
+
+def flags_of(
+    query: Query, entries: Iterable[str], audited: Mapping[str, tuple[str, ...]] | None = None
+) -> dict[str, tuple[str, ...]]:
+    """Return entry -> why its number is only an upper bound, for the `flags` of a contest.
+
+    That is what an audit of the track found, and each quick check that the entry or a part of it failed: an entry such
+    as ``a + b`` has the parts ``a`` and ``b``. What was not examined failed none.
+    """
+    failed = {label: tuple(json.loads(text)) for label, text in _texts(query, FAILED_CHECKS).items()}
+    known = audited or {}
+    found = {
+        own: (*known.get(own, ()), *(f for part in own.split(" + ") for f in failed.get(part, ()))) for own in entries
+    }
+    return {entry: lines for entry, lines in found.items() if lines}
+
+
+def _texts(query: Query, column: str, kind: str = "") -> dict[str, str]:
+    """Return label -> the text in a column of the view ``components``, where there is one."""
     known = query("SELECT column_name FROM information_schema.columns WHERE table_name = 'components'")["column_name"]
-    if "control" not in known:
+    if column not in known:
         return {}
-    chosen = f"control <> '' AND kind = '{kind}'" if kind else "control <> ''"
-    found = query(f"SELECT label, control FROM components WHERE {chosen} ORDER BY label")
-    return dict(zip(found["label"].tolist(), found["control"].tolist(), strict=True))
+    chosen = f"{column} <> ''" + (f" AND kind = '{kind}'" if kind else "")
+    found = query(f"SELECT label, {column} AS text FROM components WHERE {chosen} ORDER BY label")
+    return dict(zip(found["label"].tolist(), found["text"].tolist(), strict=True))

@@ -15,12 +15,15 @@ from imharness.contracts.component import Component, Info
 from imharness.contracts.track import Track
 from imharness.errors import HarnessError, PluginError, StoreError
 from imharness.ranking.board import Progress, make_board, quiet
+from imharness.ranking.controls import FAILED_CHECKS
 from imharness.results.boards import Board
-from imharness.results.entries import Decided, Entry, Parameter, Standing
-from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef
+from imharness.results.entries import Decided, Entry, Examined, Parameter, Standing
+from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef, digest
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 
+EXAMINED = "examined"
+"""The folder of a store with what quick checks found."""
 _BOUNDS = {
     "minimum": "at least {}",
     "exclusiveMinimum": "above {}",
@@ -41,6 +44,7 @@ class StoreEntries:
         standing: component id -> what was decided about it, oldest first.
         withdrawn: component id -> why it stands in no table any more.
         decided: how many decisions that were.
+        examined: digest of a reference to a component -> the quick checks that it failed; see `imharness.testing`.
     """
 
     registry: Registry
@@ -48,6 +52,7 @@ class StoreEntries:
     standing: Mapping[str, tuple[Standing, ...]] = field(default_factory=dict)
     withdrawn: Mapping[str, str] = field(default_factory=dict)
     decided: Decided | None = None
+    examined: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def facts(self, records: Iterable[TaskRecord]) -> list[dict[str, object]]:
         """Return one mapping for each component that took part; see `imharness.tracks.Query` for its columns.
@@ -55,7 +60,13 @@ class StoreEntries:
         Of a component that is no longer installed, only what the records say is known.
         """
         refs = {(ref.kind, ref.label): ref for record in records for ref in record.spec.components.values()}
-        return [_facts(refs[place], self.registry) for place in sorted(refs)]
+        return [
+            _facts(ref, self.registry) | {FAILED_CHECKS: json.dumps(failed) if (failed := self._failed(ref)) else ""}
+            for _, ref in sorted(refs.items(), key=lambda item: item[0])
+        ]
+
+    def _failed(self, ref: ComponentRef) -> tuple[str, ...]:
+        return self.examined.get(digest(ref.identity()), ()) if self.examined else ()
 
     def of(self, records: Iterable[TaskRecord]) -> tuple[Entry, ...]:
         """Return every component that took part, sorted by kind and label, with its number of cells and their seconds.
@@ -76,6 +87,7 @@ class StoreEntries:
                 update={
                     "isolation": ", ".join(sorted(levels.get(place, ()))),
                     "standing": self.standing.get(found[place].id, ()),
+                    "failed_checks": self._failed(found[place]),
                 }
             )
             for place in sorted(found)
@@ -99,7 +111,13 @@ def known_entries(store: Store) -> StoreEntries:
             standing.update(found.decided)
             withdrawn.update(found.withdrawn)
             decided = found.all or decided
-    return StoreEntries(registry, registry.ids() - here.ids(), standing, withdrawn, decided)
+    return StoreEntries(registry, registry.ids() - here.ids(), standing, withdrawn, decided, examined_in(store))
+
+
+def examined_in(store: Store) -> dict[str, tuple[str, ...]]:
+    """Return digest of a reference -> the quick checks that the component failed, of those that failed any."""
+    found = ((name, store.current(f"{EXAMINED}/{name}.json", Examined)) for name in store.names(EXAMINED))
+    return {name: own.failed for name, own in found if own is not None and own.failed}
 
 
 def rank(store: Store, names: Sequence[str] = (), progress: Callable[[str], Progress] = quiet) -> Iterator[Board]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from imharness.ranking.ranking import ranked
 from imharness.results.entries import ACCEPTED, Standing
-from imharness.results.identity import HARNESS, LOCAL, owner_of
+from imharness.results.identity import HARNESS, LOCAL, ComponentRef, digest, owner_of
 from imharness.results.report import TrackReport
 from imharness.results.tables import Row, Table
 from imharness.results.tasks import TaskRecord
@@ -28,17 +28,20 @@ class Judges:
         ranked: kinds of the entries; components of other kinds, but `BROUGHT`, judge them.
         hosts: owners whose components decide: the harness, whoever wrote the track, and objects of a notebook.
         accepted: ids of other components, which a person accepted.
+        failed: digests of references to components that failed a quick check; they decide nothing, whoever wrote them.
     """
 
     ranked: frozenset[str]
     hosts: frozenset[str]
     accepted: frozenset[str] = frozenset()
+    failed: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, track: Track, standing: Mapping[str, Sequence[Standing]]) -> Judges:
+    def of(cls, track: Track, standing: Mapping[str, Sequence[Standing]], failed: Iterable[str] = ()) -> Judges:
         """Return who decides in a track; `standing`: component id -> what was decided about it, oldest first."""
         hosts = frozenset({HARNESS, LOCAL, owner_of(track.info.id)})
-        return cls(frozenset(track.ranks), hosts, frozenset(id for id, own in standing.items() if is_accepted(own)))
+        accepted = frozenset(id for id, own in standing.items() if is_accepted(own))
+        return cls(frozenset(track.ranks), hosts, accepted, frozenset(failed))
 
     def apart(self, records: Sequence[TaskRecord]) -> tuple[list[TaskRecord], str]:
         """Return the records that decide, and in words who is only shown; "" where all decide.
@@ -46,21 +49,26 @@ class Judges:
         What a stranger's component judged decides nothing. What an accepted one judged decides, but not about entries
         of its own owner, which lack a number there and so have no place.
         """
-        shown, partial, kept = dict[str, str](), set[str](), list[TaskRecord]()
+        shown, failed, partial, kept = dict[str, str](), dict[str, str](), set[str](), list[TaskRecord]()
         for record in records:
             parts = record.spec.components.values()
             entries = [ref for ref in parts if ref.kind in self.ranked and owner_of(ref.id) not in self.hosts]
             judges = [ref for ref in parts if ref.kind not in self.ranked | BROUGHT]
+            doubtful = {ref.label: ref.kind for ref in judges if self._failed(ref)}
             strangers = {ref.label: ref.kind for ref in judges if not self._decides(ref.id)}
             own = {f"{e.label} ({j.label})" for e in entries for j in judges if owner_of(e.id) == owner_of(j.id)}
             shown |= strangers
-            partial |= own if not strangers else set()
-            if not strangers and not own:
+            failed |= doubtful
+            partial |= own if not strangers and not doubtful else set()
+            if not strangers and not doubtful and not own:
                 kept.append(record)
-        return kept, _said(shown, partial)
+        return kept, _said(shown, failed, partial)
 
     def _decides(self, id: str) -> bool:
         return owner_of(id) in self.hosts or id in self.accepted
+
+    def _failed(self, ref: ComponentRef) -> bool:
+        return bool(self.failed) and digest(ref.identity()) in self.failed
 
 
 def is_accepted(standing: Sequence[Standing]) -> bool:
@@ -72,11 +80,15 @@ def is_accepted(standing: Sequence[Standing]) -> bool:
     return last[-1:] == [ACCEPTED]
 
 
-def _said(shown: Mapping[str, str], partial: set[str]) -> str:
+def _said(shown: Mapping[str, str], failed: Mapping[str, str], partial: set[str]) -> str:
     texts = []
-    if shown:
-        names = ", ".join(f"{label} ({kind})" for label, kind in sorted(shown.items()))
-        texts.append(f"Scored and shown, and decide no place before a person accepts them: {names}.")
+    for said, judges in (
+        ("Scored and shown, and decide no place before a person accepts them", shown),
+        ("Failed a quick check, and so are shown and decide no place", failed),
+    ):
+        if judges:
+            names = ", ".join(f"{label} ({kind})" for label, kind in sorted(judges.items()))
+            texts.append(f"{said}: {names}.")
     if partial:
         texts.append(
             f"Not judged by what their own authors brought, and so without a place: {'; '.join(sorted(partial))}."

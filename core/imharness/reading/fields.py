@@ -23,7 +23,7 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str
 
 def _said(item: Any, model: type[BaseModel] | None) -> str:
     if item["type"] != "extra_forbidden" or model is None:
-        return str(item["msg"])
+        return str(item["msg"]).removeprefix("Value error, ")
     fields = _fields_at(model, item["loc"][:-1])
     return unknown_name("no such field", str(item["loc"][-1]), fields, "Fields").rstrip(".")
 

@@ -29,6 +29,18 @@ class Standing(BaseModel, frozen=True, extra="forbid"):
     submission: str = ""
 
 
+class Examined(BaseModel, frozen=True, extra="forbid"):
+    """What quick checks of a component that is not the harness's own found; `failed` has a line for each that failed.
+
+    `code` is the digest of the file or object that was examined.
+    """
+
+    kind: str
+    label: str
+    code: str
+    failed: tuple[str, ...] = ()
+
+
 class Decided(BaseModel, frozen=True, extra="forbid"):
     """How many decisions about entries were made, and the seal of the last, which fixes all decisions before it."""
 
@@ -59,3 +71,5 @@ class Entry(BaseModel, frozen=True, extra="forbid"):
     isolation: str = ""
     """What isolated its code while it was measured."""
     standing: tuple[Standing, ...] = ()
+    failed_checks: tuple[str, ...] = ()
+    """The quick checks that it failed before it was ranked; see `Examined`."""

@@ -9,6 +9,7 @@
     sweeps/<track>/<run_configuration>.json    what was planned
     boards/<track>.json              the tables
     boards/<track>.<digest>.safetensors        the scores that are compared pairwise
+    examined/<digest>.json           which quick checks a component from outside failed
     submissions/<name>.json          manifest, offer and report of a submission
     logs/ab/<key>.json               what a task printed, warned and logged (see `imharness.running.logs`)
     shards/ab/<key>/                 parts of a task that are not joined yet (see `imharness.running.shards`)

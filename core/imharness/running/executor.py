@@ -133,7 +133,7 @@ class Worker:
         ]
         registry = installed()
         for prepared in self._prepared:
-            registry = registry.joined(prepared.components)
+            registry = registry.superseded_by(prepared.components)
         place, store = torch.device(config.device), Store(config.store)
         if place.type == "cuda":
             torch.cuda.set_device(place)  # "cuda" without a number then means this device

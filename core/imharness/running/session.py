@@ -121,14 +121,27 @@ class Session:
             settings=self.settings,
         )
 
-    def compute(self, graphs: Sequence[Graph], advance: Callable[[int, int], None]) -> RunResult:
-        """Compute the cells that the store lacks; `advance` is called with (ended, total)."""
+    def compute(
+        self, graphs: Sequence[Graph], advance: Callable[[int, int], None], *, noted: bool = False
+    ) -> RunResult:
+        """Compute the cells that the store lacks; `advance` is called with (ended, total).
+
+        `noted`: whether the store keeps the state of the work, for `harness status`.
+        """
         total = sum(len(graph.tasks) for graph in graphs)
 
         def watch(outcome: RunResult, running: Mapping[str, float]) -> None:
             advance(len(outcome.done) + len(outcome.failed), total)
 
-        return execute(graphs, self.store, self.open, watch=watch)
+        if not noted:
+            return execute(graphs, self.store, self.open, watch=watch)
+        with RunWatch(graphs, self.store, Watcher().view, self.times, command=self.command) as run:
+
+            def both(outcome: RunResult, running: Mapping[str, float]) -> None:
+                watch(outcome, running)
+                run.watch(outcome, running)
+
+            return execute(graphs, self.store, self.open, order=run.order, watch=both)
 
     @contextmanager
     def one_by_one(self) -> Iterator[Callable[[str, TaskSpec], TaskRecord]]:

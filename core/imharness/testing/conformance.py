@@ -115,7 +115,8 @@ def trials(component: Component, seed: int = 0) -> list[Trial]:
     probe = probe_of(component, seed)
     if probe is None:
         return found
-    found += [Trial(component, name, _if_here(component, work)) for name, work in _of_probe(component, probe)]
+    found += [Trial(component, name, _if_here(component, work)) for name, work in quick_checks(component, probe)]
+    found += [Trial(component, name, _if_here(component, work)) for name, work in _on_devices(component, probe)]
     for field, value, side in _ends(component):
         work = _if_here(component, functools.partial(_at, component, field, value, probe))
         found.append(Trial(component, f"works with {field} at its {side} bound", work, SLOW_AT_BOUND_S, True))
@@ -130,7 +131,8 @@ def _if_here(component: Component, work: Callable[[], str]) -> Callable[[], str]
     return run
 
 
-def _of_probe(component: Component, probe: Probe) -> Iterator[tuple[str, Callable[[], str]]]:
+def quick_checks(component: Component, probe: Probe) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Yield the checks that take a few calls by name: what is returned, for each row alone, and its gradient."""
     yield "gives what its contract says", lambda: _gives(probe)
     yield "gives the same again", lambda: _again(component, probe)
     yield "leaves its inputs as they are", lambda: _untouched(probe)
@@ -139,6 +141,9 @@ def _of_probe(component: Component, probe: Probe) -> Iterator[tuple[str, Callabl
         yield "treats each row alone, whatever the batch and its order", lambda: _alone(probe)
     for name, check in probe.own_checks():
         yield name, _told(check)
+
+
+def _on_devices(component: Component, probe: Probe) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "keeps every tensor on its device", lambda: stays(component, probe)
     yield "runs on the accelerator too", lambda: _on_cuda(probe)
     yield "time and memory", lambda: _cost(probe)

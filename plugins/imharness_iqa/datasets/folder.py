@@ -1,19 +1,27 @@
 """Any folder of images, with or without opinion scores: ``folder:PATH``."""
 
+import warnings
+from dataclasses import replace
+
 from pydantic import Field
 
 from imharness.data import ImageDataset, Info, hookimpl, place
 from imharness.errors import Unavailable, UsageError
-from imharness_iqa.folders import NO_LABELS, FolderDataset, Listing, images_below, read_scores
+from imharness_iqa.folders import NO_LABELS, SHOWN, FolderDataset, Listing, images_below, read_scores
 
 NAMES = ("image", "image_name", "name", "filename")
 SCORES = ("mos", "MOS", "score")
 
 
 class Folder(FolderDataset):
-    """The images of a folder; a file mos.csv in it (columns image, mos) gives opinion scores."""
+    """The images of a folder; a file mos.csv in it (columns image, mos, photograph) gives opinion scores.
 
-    info = Info(id="harness/folder", version="1")
+    Images that were made from one photograph, such as crops or distorted versions, count as one unit in tests. The
+    column photograph says which those are, or folders do, one for each photograph. Without either, images whose
+    thumbnails look alike count as one.
+    """
+
+    info = Info(id="harness/folder", version="2")
     address = "path"
     path: str = Field(default="", description="Folder of images, here or among the assets.")
     mos: str = Field(default="", description="Table of scores, if not PATH/mos.csv; higher is better.")
@@ -32,9 +40,29 @@ class Folder(FolderDataset):
             names = images_below(folder)
             if not names:
                 raise Unavailable(f"{folder} has no images", "--dataset folder:PATH")
-            return Listing(folder, names, proxy=NO_LABELS)
-        names, scores = read_scores(table, NAMES, SCORES)
-        return Listing(folder, names, {"mos": scores})
+            return _grouped(Listing(folder, names, proxy=NO_LABELS))
+        found = read_scores(table, NAMES, SCORES, photograph=("photograph",))
+        others = sorted(set(images_below(folder)).difference(found.names))
+        if others and not self.mos:
+            more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+            warnings.warn(
+                f"{table} does not name {', '.join(others[:SHOWN])}{more}, so they are left out", stacklevel=2
+            )
+        listing = Listing(folder, found.names, {"mos": found.scores})
+        if not found.photographs:
+            return _grouped(listing)
+        return replace(listing, columns={**listing.columns, "photograph": found.photographs})
+
+
+def _grouped(listing: Listing) -> Listing:
+    """Return a listing with the folder of each image as its photograph, if there are folders."""
+    folders = [name.rpartition("/")[0] for name in listing.names]
+    if any(folders):
+        return replace(
+            listing,
+            columns={**listing.columns, "photograph": [f or n for f, n in zip(folders, listing.names, strict=True)]},
+        )
+    return replace(listing, unknown_sources=True)
 
 
 @hookimpl

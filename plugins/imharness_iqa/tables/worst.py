@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from imharness.contests import Contest, contest, controls_of, share_of
+from imharness.contests import Contest, contest, controls_of, flags_of, share_of
 from imharness.stats import JACKKNIFED
 from imharness.tables import Blocks, Column, Lazy, Wins
 from imharness.tracks import Query, TrackReport
@@ -102,7 +102,7 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
         over=OVER,
         share=share,
         controls=controls,
-        flags=_flags(query, study, controls),
+        flags=flags_of(query, scores.entries, _flags(query, study, controls)),
         proxies=_proxies(query),
         unknown=_without_order(scores),
         gates=(

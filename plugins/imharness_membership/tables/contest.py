@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imharness.contests import Chosen, Contest, Yardstick, common, contest, controls_of, share_of
+from imharness.contests import Chosen, Contest, Yardstick, common, contest, controls_of, flags_of, share_of
 from imharness.tables import Blocks, Column, Table, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.canaries import ranked_by_canaries
@@ -58,6 +58,7 @@ def ranked_defenses(
         "utility": utility,
         "undefended": UNDEFENDED,
         "share": share,
+        "flags": flags_of(query, figures.entries),
         "gates": (share_of(utility.label, UNDEFENDED, share, lambda label: _beside(tested, label)),),
     }
     rules = Contest(

@@ -28,6 +28,7 @@ def table(path, header, rows) -> None:
         writer.writerows(rows)
 
 
+@pytest.mark.filterwarnings("ignore:.*does not name")
 def test_any_folder_is_a_data_set_with_and_without_scores(tmp_path) -> None:
     paint(tmp_path, ["b.png", "a.png"])
     paint(tmp_path, ["wide.png"], size=(30, 16))
@@ -51,6 +52,7 @@ def test_any_folder_is_a_data_set_with_and_without_scores(tmp_path) -> None:
     assert dataset.content() != before
 
 
+@pytest.mark.filterwarnings("ignore:.*does not name")
 def test_what_is_missing_or_unreadable_is_named_counted_and_refused_or_skipped(tmp_path) -> None:
     paint(tmp_path, ["a.png"])
     (tmp_path / "broken.png").write_bytes(b"no image")
@@ -158,3 +160,45 @@ def test_a_subset_takes_from_every_cluster_and_small_sets_are_taken_whole() -> N
     chosen = clustered(features, 4, draw=0)
     assert np.bincount(chosen // 20, minlength=CLUSTERS).tolist() == [4] * CLUSTERS
     assert clustered(features[:7], 4, draw=0).tolist() == list(range(7))
+
+
+def scene(i: int, size=(48, 40)) -> np.ndarray:
+    """Return a smooth image that looks like no other, uint8 ``(H, W, 3)``."""
+    noise = np.random.default_rng(i).integers(0, 256, (5, 6, 3), dtype=np.uint8)
+    return np.asarray(Image.fromarray(noise).resize(size, Image.Resampling.BICUBIC))
+
+
+def distorted(folder, photographs: int, versions: int, name: str = "{p}-{v}.png") -> None:
+    for p in range(photographs):
+        for v in range(versions):
+            noise = np.random.default_rng(100 * p + v).normal(0, 8 * v, (40, 48, 3))
+            path = folder / name.format(p=p, v=v)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray((scene(p) + noise).clip(0, 255).astype(np.uint8)).save(path)
+
+
+def test_versions_of_a_photograph_count_as_one_unless_a_column_says_otherwise(tmp_path) -> None:
+    distorted(tmp_path, photographs=3, versions=4)
+    dataset = installed().one("dataset", f"folder:{tmp_path}")
+    with pytest.warns(UserWarning, match="12 images look like 3 photographs, and count as so many, such as 0-1.png"):
+        images = dataset.build(CPU)
+    assert len(set(images.columns["photograph"])) == 3
+    assert len(set(images.columns["photograph"][:3])) == 3, "a limit of three takes three photographs"
+    rows = [[f"{p}-{v}.png", v, f"{p}{v}"] for p in range(3) for v in range(4)]
+    table(tmp_path / "mos.csv", ["image", "mos", "photograph"], rows)
+    assert len(set(dataset.build(CPU).columns["photograph"])) == 12
+
+
+def test_folders_are_photographs_and_images_that_a_table_lacks_are_named(tmp_path) -> None:
+    distorted(tmp_path, photographs=2, versions=3, name="{p}/{v}.png")
+    dataset = installed().one("dataset", f"folder:{tmp_path}")
+    assert sorted(dataset.build(CPU).columns["photograph"]) == ["0"] * 3 + ["1"] * 3
+    table(tmp_path / "mos.csv", ["image", "mos"], [["0/0.png", 1], ["1/0.png", 2]])
+    with pytest.warns(UserWarning, match=r"does not name 0/1\.png, 0/2\.png, 1/1\.png, 1/2\.png, so they are left out"):
+        assert len(dataset.build(CPU)) == 2
+
+
+def test_photographs_that_differ_stay_apart(tmp_path) -> None:
+    distorted(tmp_path, photographs=30, versions=1)
+    images = installed().one("dataset", f"folder:{tmp_path}").build(CPU)
+    assert len(set(images.columns["photograph"])) == 30

@@ -11,8 +11,7 @@ from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.tables import Blocks, Table, Value
-from imharness_reconstruction.ranked import BASELINE
-from imharness_reconstruction.ranked import _shared
+from imharness_reconstruction.ranked import BASELINE, _shared
 from imharness_reconstruction.tables import report
 
 IMAGES = ["b", "a"]

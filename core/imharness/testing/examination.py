@@ -1,0 +1,132 @@
+"""Examines components that are not the harness's own, before they are ranked: quick checks, kept by what they examined.
+
+These are the checks of the conformance suite that take a few calls, and those of `imharness.testing.on_data` on images
+of the run. Whatever fails is a flag: its numbers are shown, and it neither wins nor decides who wins. A check that
+takes too long, or that a component cannot answer on random inputs, is no flag, because the run itself will tell.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from imharness.components.registry import Registry
+from imharness.contracts.component import Component
+from imharness.contracts.full_reference_metric import FullReferenceMetric
+from imharness.contracts.image_dataset import ImageDataset
+from imharness.contracts.no_reference_metric import NoReferenceMetric
+from imharness.contracts.purification import Purification
+from imharness.contracts.values import Images
+from imharness.errors import HarnessError
+from imharness.planning.plan import Graph
+from imharness.ranking.entries import EXAMINED
+from imharness.results.entries import Examined
+from imharness.results.identity import DISTRIBUTION, LOCAL, ComponentRef, digest, owner_of, version_of
+from imharness.results.store import Store
+from imharness.testing.conformance import CheckResult, Trial, quick_checks
+from imharness.testing.on_data import checks_on_data
+from imharness.testing.probes import probe_of
+
+LIMIT_S = 5.0
+"""A check that takes more seconds than this tells nothing."""
+IMAGES = 6
+"""How many images of the run are looked at."""
+
+
+def examine(store: Store, registry: Registry, graphs: Sequence[Graph], seed: int = 0) -> dict[str, tuple[str, ...]]:
+    """Examine what takes part in graphs, keep what was found, and return label -> the lines of checks that failed.
+
+    Components of the harness's own packages, and those that were submitted and run in a sandbox, are left out: the
+    tests of the former and the audit of the latter ask more.
+    """
+    refs = {digest(ref.identity()): ref for graph in graphs for ref in _refs(graph)}
+    others = {key: ref for key, ref in refs.items() if _is_examined(registry, ref)}
+    if not others:
+        return {}
+    data = {key: ref for key, ref in refs.items() if ref.kind == ImageDataset.kind}
+    images: list[Images] | None = None
+    found = dict[str, tuple[str, ...]]()
+    for key, ref in others.items():
+        component = registry.revive(ref)
+        known, code = store.current(f"{EXAMINED}/{key}.json", Examined), digest([_code(component), sorted(data)])
+        if known is None or known.code != code:
+            images = list(_images(registry, data.values())) if images is None else images
+            known = Examined(
+                kind=ref.kind, label=ref.label, code=code, failed=tuple(failed_checks(component, images, seed))
+            )
+            store.prepare()
+            store.replace(f"{EXAMINED}/{key}.json", known)
+        if known.failed:
+            found[ref.label] = known.failed
+    return found
+
+
+def _refs(graph: Graph) -> Iterator[ComponentRef]:
+    return (ref for task in graph.tasks.values() for ref in task.spec.components.values())
+
+
+def _is_examined(registry: Registry, ref: ComponentRef) -> bool:
+    try:
+        entry = registry.provenance(registry.revive(ref))
+    except HarnessError:
+        return False
+    return owner_of(ref.id) == LOCAL or entry.provenance.distribution != DISTRIBUTION
+
+
+def _code(component: Component) -> str:
+    """Return a text that changes with the code of a component."""
+    if component.ref().content:
+        return component.ref().content
+    try:
+        source = Path(inspect.getfile(type(component))).read_bytes().hex()
+    except (OSError, TypeError):
+        source = ""
+    return digest([source, version_of(DISTRIBUTION)])
+
+
+def _images(registry: Registry, refs: Iterable[ComponentRef]) -> Iterator[Images]:
+    """Yield a few images of one size of each data set of images, float32 ``(n, 3, H, W)`` in [0, 1]."""
+    for ref in refs:
+        try:
+            component = registry.revive(ref)
+            if isinstance(component, ImageDataset):
+                component.require()
+                found = component.build(torch.device("cpu"))
+                alike = [i for i, shape in enumerate(found.shapes) if shape == found.shapes[0]]
+                yield found.load(alike[:: max(1, len(alike) // IMAGES)][:IMAGES])
+        except HarnessError:
+            continue  # the run says what is wrong with its data
+
+
+def failed_checks(component: Component, images: Sequence[Images] = (), seed: int = 0) -> Iterator[str]:
+    """Yield a line for each quick check that a component fails; `images`: batches ``(n, 3, H, W)`` of a run."""
+    for check in _checks(component, images, seed):
+        result = check.run()
+        if result.status == "failed" and not _cannot(result):
+            yield f"{check.check}: {result.message}"
+
+
+def _cannot(result: CheckResult) -> bool:
+    """Say whether a component ended a check with an error of its own, as one does that takes no such images."""
+    return result.message.startswith("raised ")
+
+
+def _checks(component: Component, images: Sequence[Images], seed: int) -> Iterator[Trial]:
+    probe = probe_of(component, seed)
+    if probe is None:
+        return
+    try:
+        component.require()
+    except HarnessError:
+        return
+    if images and isinstance(component, Purification | NoReferenceMetric | FullReferenceMetric):
+        height, width = images[0].shape[2:]
+        probe.sizes = ((3, height, width), (1, height, width), (4, height, width))
+    for name, work in quick_checks(component, probe):
+        yield Trial(component, name, work, LIMIT_S)
+    for batch in images[:1]:
+        for name, work in checks_on_data(component, probe, batch):
+            yield Trial(component, name, work, LIMIT_S)

@@ -1,0 +1,199 @@
+"""What quick checks find before anything is ranked: lies of notebooks end flagged, honest objects do not."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import imharness as ih
+from imharness.components.registry import installed
+from imharness.contracts.component import Component
+from imharness.contracts.image_dataset import ImageDataset
+from imharness.notebook.components import local_component
+from imharness.notebook.objects import Own
+from imharness.notebook.randomness import say_who_drew
+from imharness.testing.examination import failed_checks
+
+SIDE = 72
+
+
+@pytest.fixture(scope="module")
+def images() -> torch.Tensor:
+    """Six photographs of 72 x 72 px."""
+    data = installed().one("dataset", "harness/pictures")
+    assert isinstance(data, ImageDataset)
+    found = data.build(torch.device("cpu"))
+    sizes = [found.load([place]) for place in range(0, len(found), max(1, len(found) // 6))][:6]
+    return torch.cat([(255 * F.adaptive_avg_pool2d(image, SIDE)).round() / 255 for image in sizes])
+
+
+@pytest.fixture(autouse=True)
+def said() -> Iterator[None]:
+    """Say of the objects of each test alone that they drew from global randomness."""
+    yield
+    with warnings.catch_warnings(action="ignore"):
+        say_who_drew()
+
+
+def local(own: Own) -> Component:
+    return local_component(own, None, own.name).component
+
+
+class Straight(torch.autograd.Function):
+    """Rounds, and returns the gradient of something else."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return (x * 7).round() / 7
+
+    @staticmethod
+    def backward(ctx: Any, back: torch.Tensor) -> torch.Tensor:
+        return -back
+
+
+calls = {"n": 0}
+
+
+def counting(x: torch.Tensor) -> torch.Tensor:
+    calls["n"] += 1
+    return x if calls["n"] % 2 else x.flip(-1)
+
+
+def changing(x: torch.Tensor) -> torch.Tensor:
+    x.mul_(0.9)
+    return x
+
+
+def dark(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(x.mean(dim=(1, 2, 3), keepdim=True) < 0.5, torch.nan, x)
+
+
+def sized(x: torch.Tensor) -> torch.Tensor:
+    return x.flip(-1).round() if x.shape[-1] == SIDE else x
+
+
+def on_levels(x: torch.Tensor) -> torch.Tensor:
+    whole = ((x * 255 - (x * 255).round()).abs().amax(dim=(1, 2, 3)) < 1e-3).view(-1, 1, 1, 1)
+    return torch.where(whole, x.flip(-1), x)
+
+
+def blurred(x: torch.Tensor) -> torch.Tensor:
+    return F.avg_pool2d(F.pad(x, [1] * 4, mode="replicate"), 3, 1)
+
+
+def contrast(x: torch.Tensor) -> torch.Tensor:
+    return x.flatten(1).std(dim=1)
+
+
+def sharpness(x: torch.Tensor) -> torch.Tensor:
+    """A quality in (0, 1) that blur and noise lower: how near the mean step between neighbours is to a usual one."""
+    step = (x[..., 1:] - x[..., :-1]).abs().flatten(1).mean(dim=1)
+    return torch.exp(-(((step.clamp(min=1e-6) / 0.05).log()) ** 2))
+
+
+def quality(function: Callable[..., Any], **facts: Any) -> Own:
+    return ih.metric(function, **({"bounds": (0.0, 1.0), "higher_means": "better_quality", "name": "it"} | facts))
+
+
+def defense(function: Callable[..., Any], differentiable: bool = True, **facts: Any) -> Own:
+    return ih.defense(function, differentiable=differentiable, name="it", **facts)
+
+
+def forgetful(x: torch.Tensor, target: Any, rng: Any) -> torch.Tensor:
+    return (x + 0.5).clamp(0, 1)
+
+
+LIES = {
+    "masked gradient": lambda: defense(lambda x: (x * 15).round() / 15 + 0 * x),
+    "gradient of another function": lambda: defense(Straight.apply),
+    "detached": lambda: defense(lambda x: blurred(x.detach())),
+    "rows mixed": lambda: defense(lambda x: (x + x.mean(0, keepdim=True)) / 2),
+    "rows by place": lambda: defense(lambda x: x * torch.linspace(0.5, 1, len(x)).view(-1, 1, 1, 1)),
+    "state": lambda: defense(counting),
+    "random undeclared": lambda: defense(lambda x: (x + 0.1 * torch.rand_like(x)).clamp(0, 1)),
+    "random from elsewhere": lambda: defense(lambda x, rng: (x + 0.1 * torch.rand_like(x)).clamp(0, 1), random=True),
+    "declared random, is not": lambda: defense(lambda x, rng: blurred(x), random=True),
+    "input changed in place": lambda: defense(changing),
+    "out of range": lambda: defense(lambda x: 1.5 * x),
+    "NaN on some": lambda: defense(dark),
+    "by size": lambda: defense(sized, differentiable=False),
+    "by rounding": lambda: defense(on_levels),
+    "bounds that hold no score": lambda: quality(lambda x: 100 * contrast(x)),
+    "bounds far too wide": lambda: quality(contrast, bounds=(0.0, 100.0)),
+    "clamped": lambda: quality(lambda x: contrast(x).clamp(0.0, 0.001)),
+    "wrong direction": lambda: quality(sharpness, higher_means="worse_quality"),
+    "detached metric": lambda: quality(lambda x: contrast(x.detach())),
+    "metric of a batch": lambda: quality(lambda x: contrast(x) / contrast(x).max()),
+    "random metric": lambda: quality(lambda x: contrast(x) + 0.05 * torch.rand(len(x))),
+    "metric by size": lambda: quality(
+        lambda x: contrast(x) * (1.0 if x.shape[-1] == SIDE else 0.1), differentiable=False
+    ),
+    "gradient of a metric masked": lambda: quality(lambda x: (contrast(x) * 20).round() / 20 + 0 * x.sum()),
+    "attack beyond its radius": lambda: ih.attack(
+        forgetful, access="white_box", norm="linf", radius=4 / 255, name="it"
+    ),
+    "evaluator by order": lambda: ih.evaluator(lambda q: torch.arange(len(q.target_labels)).float(), name="it"),
+}
+HONEST = {
+    "identity": lambda: defense(lambda x: x),
+    "flip": lambda: defense(lambda x: x.flip(-1)),
+    "blur": lambda: defense(blurred),
+    "levels": lambda: defense(lambda x: (x * 15).round() / 15, differentiable=False),
+    "noise": lambda: defense(lambda x, rng: (x + 0.05 * rng.normal(*x.shape[1:])).clamp(0, 1), random=True),
+    "gamma": lambda: defense(lambda x: (x + 1e-3).clamp(max=1) ** 0.8),
+    "smaller": lambda: defense(
+        lambda x: F.interpolate(F.avg_pool2d(x, 2, ceil_mode=True), x.shape[2:], mode="bilinear")
+    ),
+    "network": lambda: defense(torch.nn.AvgPool2d(3, 1, 1)),
+    "contrast": lambda: quality(contrast),
+    "sharpness": lambda: quality(sharpness),
+    "distance": lambda: ih.metric(
+        lambda x, y: (x - y).square().flatten(1).mean(1), reference=True, higher_means="worse_quality", name="it"
+    ),
+    "confidence": lambda: ih.evaluator(lambda q: q.target_outputs.amax(dim=1) - math.sqrt(0.5), name="it"),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_lie_fails_a_quick_check(name: str, images: torch.Tensor) -> None:
+    assert list(failed_checks(local(LIES[name]()), [images]))
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_object_fails_none(name: str, images: torch.Tensor) -> None:
+    assert list(failed_checks(local(HONEST[name]()), [images])) == []
+
+
+def test_a_liar_is_flagged_everywhere_and_wins_nothing() -> None:
+    found = ih.evaluate(
+        ih.defense(lambda x: (x * 15).round() / 15 + 0 * x, differentiable=True, name="liar"),
+        ih.defense(lambda x: (x * 15).round() / 15, differentiable=False, name="twin"),
+        limit=4,
+        progress=False,
+    )
+    assert [label for label in found.flags if label.startswith("local/")] == ["local/liar"]
+    assert found.rankings[0].places["local/liar"].flags
+    assert not found.rankings[0].places["local/twin"].flags
+    assert "local/liar wins and decides nothing: is differentiable" in repr(found)
+    told = ih.compare(found["liar"], found["twin"])
+    assert told.winner == ""
+    assert "no claim is made" in repr(told)
+
+
+def test_a_metric_that_lies_decides_nothing() -> None:
+    """Strong distortions score better by it, so any defense would win or lose by its scores."""
+    wrong = ih.metric(sharpness, bounds=(0.0, 1.0), higher_means="worse_quality", name="wrong")
+    found = ih.evaluate(wrong, limit=4, progress=False)
+    assert "local/wrong" in found.flags
+    assert "local/wrong (metric)" in (found.table().spec.note or "")
+
+
+def test_score_warns_of_a_metric_that_mixes_rows(images: torch.Tensor) -> None:
+    with pytest.warns(UserWarning, match="treats each row alone"):
+        ih.score(quality(lambda x: contrast(x) / contrast(x).max()), images.numpy())
