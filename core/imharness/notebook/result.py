@@ -20,7 +20,7 @@ from imharness.results.findings import Finding, first_sentences
 from imharness.results.labels import method_of
 from imharness.results.rankings import Ranking
 from imharness.results.sweeps import Missing
-from imharness.results.tables import Table
+from imharness.results.tables import Table, several
 
 if TYPE_CHECKING:
     import pandas
@@ -218,6 +218,18 @@ class Result:
             return f": {self.missing[0].what} is missing ({self.missing[0].reason}; {self.missing[0].remedy})"
         return ""
 
+    def _units(self) -> str:
+        """Say how many independent units the main ranking rests on; empty without a ranking."""
+        ranked = next((ranking.comparison for ranking in self.rankings), "")
+        own = next((comparison for comparison, _ in self.paired if comparison.id == ranked), None)
+        if own is None or not own.unit:
+            return ""
+        units = {name for names in own.unit_sets for name in names}
+        sources = {name for names in own.clusters for name in names}
+        source = own.cluster_unit or "source"
+        of = f" of {several(len(sources), source)}" if sources and source != own.unit else ""
+        return f"{several(len(units), own.unit)}{of}"
+
     def _notes(self) -> list[str]:
         """Return what readers of the main table must know: the claim, what was found, what failed, what is missing."""
         doubts = [f"{label} wins and decides nothing: {'; '.join(lines)}." for label, lines in self.flags.items()]
@@ -233,10 +245,13 @@ class Result:
 
     def _repr_html_(self) -> str:
         table = as_html(self.table().short()) if self.made else f"<p>{html.escape(self.title)}: no table</p>"
-        return table + "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
+        units = self._units()
+        head = f"<p>{html.escape(f'{self.title}: {units}')}</p>" if units else ""
+        return head + table + "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
 
     def __repr__(self) -> str:
-        return "\n".join([repr(self.table()) if self.made else f"{self.title}: no table", *self._notes()])
+        head = [f"{self.title}: {units}"] if (units := self._units()) else []
+        return "\n".join([*head, repr(self.table()) if self.made else f"{self.title}: no table", *self._notes()])
 
 
 def _line(what: str, why: str) -> str:
