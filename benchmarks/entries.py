@@ -8,15 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.boards import COLUMN, board_of, paired_scores
 from benchmarks.site import built
 from benchmarks.timing import Line
 from imharness.ranking.comparisons import not_worse
 from imharness.ranking.tables import mean_value
-from imharness.results.boards import Board
 from imharness.results.entries import Entry
-from imharness.results.report import PairedScores
 from imharness.results.store import Store
-from imharness.results.tables import ColumnSpec, Row, Table
+from imharness.results.tables import Row, Table
 
 ENTRIES, CONDITIONS, IMAGES = 2000, 4, 40
 BUDGET_S, BUDGET_GB, PAGE_MIB, TABLES_S = 300.0, 2.0, 16.0, 300.0
@@ -54,23 +53,8 @@ def generate(store: Store, entries: int) -> None:
     conditions = tuple({"metric": f"metric-{i % 2}", "attack": f"attack-{i // 2}"} for i in range(CONDITIONS))
     quality = rng.normal(0, 1, (entries, 1))
     values = tuple((quality + rng.normal(0, 1, (entries, IMAGES))).astype(np.float32) for _ in conditions)
-    paired = PairedScores(
-        id="wins",
-        title="Who beats whom by D",
-        about="lower D",
-        entry="defense",
-        measure="D",
-        description="Change.",
-        better="lower",
-        entries=labels,
-        conditions=conditions,
-        units=(names,) * CONDITIONS,
-        values=values,
-        table="main",
-        column="d",
-    )
+    paired = paired_scores(labels, conditions, names, values)
     comparison, numbers = paired.stored()
-    column = ColumnSpec(key="d", label="D", description="Change.", better="lower")
     order = np.argsort(numbers.mean(axis=1))
     rows = tuple(
         Row(label=labels[i], values={"d": mean_value(numbers[i])}, facets={"family": f"family {i % 7}"}) for i in order
@@ -80,29 +64,11 @@ def generate(store: Store, entries: int) -> None:
         title="Defenses",
         caption="",
         entry="defense",
-        columns=(column,),
+        columns=(COLUMN,),
         rows=rows,
         ranked_by="d",
         not_worse={"d": not_worse(comparison, numbers, rows[0].label)},
     )
-    board = Board(
-        track="acme/many",
-        title="Many",
-        measures="Speed.",
-        profile="p",
-        seed=0,
-        limit=None,
-        command="",
-        finished="2026",
-        cells_done=entries * CONDITIONS,
-        cells_failed=0,
-        cells_missing=0,
-        missing=(),
-        failed={},
-        versions={},
-        tables=(main,),
-        comparisons=(comparison,),
-        sources="",
-        entries=tuple(Entry(kind="defense", id=label, label=label, version="1") for label in labels),
-    )
+    known = tuple(Entry(kind="defense", id=label, label=label, version="1") for label in labels)
+    board = board_of("acme/many", "Many", entries * CONDITIONS, (main,), comparison, known)
     store.save_board(board, {comparison.id: numbers})

@@ -57,7 +57,7 @@ def lines() -> list[Line]:
     overhead, again = _cells()
     return [
         Line(
-            f"planning {planned:,} tasks of the iqa track",
+            f"planning {planned:,} tasks of the iqa track, CPU",
             f"{seconds:.1f} s",
             f"<= {PLAN_BUDGET_S:g} s",
             seconds <= PLAN_BUDGET_S and planned >= 100_000,
@@ -83,9 +83,9 @@ def _plan() -> tuple[int, float]:
     }
     profile = Profile(name="large", description="", tracks={"harness/iqa": TrackProfile(select=select)})
     registry = installed()
-    start = time.perf_counter()
+    start = time.process_time()
     graph = plan_track("harness/iqa", profile, registry)
-    return len(graph.tasks), time.perf_counter() - start
+    return len(graph.tasks), time.process_time() - start
 
 
 def _cells() -> tuple[float, float]:

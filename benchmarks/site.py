@@ -13,13 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.boards import COLUMN, board_of, paired_scores
 from benchmarks.timing import Line
 from imharness.ranking.tables import win_table
-from imharness.results.boards import Board
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.report import PairedScores
 from imharness.results.store import Store
-from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.results.tables import Row, Table, Value
 from imharness.results.tasks import TaskRecord, TaskSpec
 
 DEFENSES, METRICS, ATTACKS, STRENGTHS, IMAGES = 26, 9, 14, ("weak", "medium", "strong"), 1018
@@ -74,44 +73,12 @@ def generate(store: Store) -> int:
     for c, condition in enumerate(conditions):
         for d, label in enumerate(labels):
             _cell(store, condition, label, names, values[c][d])
-    paired = PairedScores(
-        id="wins",
-        title="Who beats whom by D",
-        about="lower D",
-        entry="defense",
-        measure="D",
-        description="Change.",
-        better="lower",
-        entries=labels,
-        conditions=tuple(conditions),
-        units=(names,) * len(conditions),
-        values=values,
-        table="main",
-        column="d",
-    )
+    paired = paired_scores(labels, conditions, names, values)
     comparison, numbers = paired.stored()
-    column = ColumnSpec(key="d", label="D", description="Change.", better="lower")
     rows = tuple(Row(label=label, values={"d": Value(value=float(quality[i, 0]))}) for i, label in enumerate(labels))
-    main = Table(id="main", title="Defenses", caption="", entry="defense", columns=(column,), rows=rows, ranked_by="d")
-    board = Board(
-        track="acme/large",
-        title="Large",
-        measures="Speed.",
-        profile="p",
-        seed=0,
-        limit=None,
-        command="",
-        finished="2026",
-        cells_done=len(conditions) * DEFENSES,
-        cells_failed=0,
-        cells_missing=0,
-        missing=(),
-        failed={},
-        versions={},
-        tables=(main, win_table(paired)),
-        comparisons=(comparison,),
-        sources="",
-    )
+    main = Table(id="main", title="Defenses", caption="", entry="defense", columns=(COLUMN,), rows=rows, ranked_by="d")
+    tables = (main, win_table(paired))
+    board = board_of("acme/large", "Large", len(conditions) * DEFENSES, tables, comparison)
     store.save_board(board, {comparison.id: numbers})
     return numbers.size
 

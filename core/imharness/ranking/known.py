@@ -1,4 +1,4 @@
-"""What it makes that attackers know an entry: how far its measure moves, and whether the worst attack breaks it."""
+"""What changes when attackers know an entry: how far its measure moves, and whether the worst attack breaks it."""
 
 from __future__ import annotations
 

@@ -4,13 +4,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.core.ranking.sweeping import known, sweep_of
 
 from imharness.ranking.board import make_board, newest_only
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.rankings import Ranking
 from imharness.results.report import TrackReport
 from imharness.results.store import Store
-from imharness.results.sweeps import Sweep
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.results.tasks import TaskRecord, TaskSpec
 
@@ -86,27 +86,9 @@ class Reporting:
 def test_while_cells_wait_nobody_wins(tmp_path: Path) -> None:
     store, done = Store(tmp_path), record("1", "1")
     store.commit(done, {"x": [1.0]}, {})
-    registry = SimpleNamespace(provenance={}.__getitem__)
-    known = SimpleNamespace(
-        withdrawn={}, facts=lambda records: [], of=lambda records: (), registry=registry, decided=None, standing={}
-    )
-    sweep = Sweep(
-        track="acme/t",
-        title="t",
-        measures="m",
-        profile="p",
-        run_configuration="r",
-        seed=0,
-        limit=None,
-        command="",
-        finished="2026-01-01",
-        missing=(),
-        cells={"cell": done.key},
-        waiting=41,
-    )
-    partial = make_board(store, Reporting(), sweep, known)
+    partial = make_board(store, Reporting(), sweep_of("acme/t", [done], waiting=41), known())
     assert (partial.cells_done, partial.waiting) == (1, 41)
     assert partial.rankings == ()
     assert partial.tables[0].rows
-    whole = make_board(store, Reporting(), sweep.model_copy(update={"waiting": 0}), known)
+    whole = make_board(store, Reporting(), sweep_of("acme/t", [done]), known())
     assert whole.rankings[0].winner == "acme/defense"

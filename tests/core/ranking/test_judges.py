@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.core.ranking.sweeping import known, sweep_of
 
 from imharness.contests import Contest, contest, share_of
 from imharness.ranking.board import make_board
@@ -14,7 +15,6 @@ from imharness.results.boards import Board
 from imharness.results.entries import Standing
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.store import Store
-from imharness.results.sweeps import Sweep
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.tables import Column, Wins
@@ -94,30 +94,7 @@ def board(
         for judge, own in judges.items()
         for entry, mean in ENTRIES.items()
     ]
-    known = SimpleNamespace(
-        withdrawn={},
-        facts=lambda records: [],
-        of=lambda records: (),
-        registry=SimpleNamespace(provenance={}.__getitem__),
-        decided=None,
-        standing={
-            id: tuple(Standing(date="", decision=d, reason="") for d in own) for id, own in dict(standing).items()
-        },
-    )
-    sweep = Sweep(
-        track="harness/fifth",
-        title="t",
-        measures="m",
-        profile="p",
-        run_configuration="r",
-        seed=0,
-        limit=None,
-        command="",
-        finished="2026-01-01",
-        missing=(),
-        cells={record.key: record.key for record in records},
-    )
-    return make_board(store, Track(kind, (ranked,)), sweep, known)
+    return make_board(store, Track(kind, (ranked,)), sweep_of("harness/fifth", records), known(dict(standing)))
 
 
 OWN = {"harness/own": {}, "harness/other": {}}

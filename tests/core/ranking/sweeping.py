@@ -1,0 +1,41 @@
+"""What a board is made of in tests: a sweep of records, and what is known about entries."""
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+
+from imharness.results.entries import Standing
+from imharness.results.sweeps import Sweep
+from imharness.results.tasks import TaskRecord
+
+
+def known(standing: Mapping[str, Sequence[str]] | None = None) -> SimpleNamespace:
+    """`standing`: id -> decisions about it, the oldest first."""
+    decided = {
+        id: tuple(Standing(date="", decision=own, reason="") for own in decisions)
+        for id, decisions in (standing or {}).items()
+    }
+    return SimpleNamespace(
+        withdrawn={},
+        facts=lambda records: [],
+        of=lambda records: (),
+        registry=SimpleNamespace(provenance={}.__getitem__),
+        decided=None,
+        standing=decided,
+    )
+
+
+def sweep_of(track: str, records: Sequence[TaskRecord], waiting: int = 0) -> Sweep:
+    return Sweep(
+        track=track,
+        title="t",
+        measures="m",
+        profile="p",
+        run_configuration="r",
+        seed=0,
+        limit=None,
+        command="",
+        finished="2026-01-01",
+        missing=(),
+        cells={record.key: record.key for record in records},
+        waiting=waiting,
+    )
