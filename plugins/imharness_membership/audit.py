@@ -28,9 +28,9 @@ SLOW = "harness/neural"
 MANY = 50_000
 """The number of target rows above which the NN attack runs only on request."""
 NEEDS = {
-    "references": "needs reference models, trained on known random halves of the records",
-    "robustness": "needs the model's answers to noisy copies of the records",
-    "gradients": "needs the model itself, for the gradients of its last layer",
+    "references": "for want of reference models, trained on known random halves of the records",
+    "robustness": "for want of the model's answers to noisy copies of the records",
+    "gradients": "for want of the model itself, whose last layer has gradients to read",
 }
 """Evidence that an audit of outputs does not have -> why evaluators that read it are left out."""
 
@@ -63,9 +63,8 @@ def untested(installed: Iterable[Component], used: Iterable[Component], named: b
         if evaluator.reads:
             found[evaluator.label] = "; ".join(NEEDS[name] for name in sorted(evaluator.reads))
         else:
-            found[evaluator.label] = (
-                "was not among the attacks asked for" if named else f"is slow for more than {MANY:,} records"
-            )
+            slow = f"which is slow for more than {MANY:,} records"
+            found[evaluator.label] = "as others were asked for" if named else slow
     return found
 
 

@@ -59,8 +59,8 @@ def membership() -> None:
     "--fail-above",
     type=Share(),
     metavar="SHARE",
-    help="Exit with status 1 unless the attack's balanced accuracy, 0 to 1, is at most this with its whole 95% interval. "
-    "Default: never.",
+    help="Exit with status 1 unless the result, a balanced accuracy from 0 to 1, is at most this with its whole 95% "
+    "interval. Default: never.",
 )
 @click.pass_context
 def audit(
@@ -157,7 +157,7 @@ def _print(found: ModelAudit, per_class: bool) -> None:
         "check. Another row may be higher by chance."
     )
     for evaluator, why in found.untested.items():
-        console.say(f"not tested: {evaluator} {why}")
+        console.say(f"not tested: {evaluator}, {why}")
     risk = found.risk
     console.table(
         "Privacy risk scores: accusing all rows that reach a threshold",

@@ -88,9 +88,8 @@ def _mean(
     """Return the mean balanced accuracy of audits, each of a model with a shadow model on other rows."""
     rngs = [generator(number) for number in range(splits * len(ROLES))]
     rows = [split_rows(len(table.labels), rng, part) for rng in rngs[:splits]]
-    parts = [
-        [own[f"{role}_{kind}"] for kind in ("member", "non_member", "reference")] for own in rows for role in ROLES
-    ]
+    kinds = ("member", "non_member", "reference")
+    parts = [[own[f"{role}_{kind}"] for kind in kinds] for own in rows for role in ROLES]
     shape = tuple(table.features.shape[1:])
     networks = [make(shape, table.classes, rng) for rng in rngs]
     data = [
@@ -100,14 +99,8 @@ def _mean(
     together()(networks, data, plan, rngs, lambda done, total: None)
     seen = [_outputs(table, network, own) for network, own in zip(networks, parts, strict=True)]
     pairs = zip(seen[:: len(ROLES)], seen[1 :: len(ROLES)], strict=True)
-    return float(
-        np.mean(
-            [
-                audit(shadow, target, evaluators, lambda done, total: None).worst().accuracy.value
-                for target, shadow in pairs
-            ]
-        )
-    )
+    audits = [audit(shadow, target, evaluators, lambda done, total: None) for target, shadow in pairs]
+    return float(np.mean([found.worst().accuracy.value for found in audits]))
 
 
 def _outputs(table: TableSet, network: torch.nn.Module, parts: list[torch.Tensor]) -> Outputs:

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from imharness.errors import HarnessError, Unavailable, UsageError
+from imharness.reading.text import plain
 
 BROWSERS = (
     "chromium",
@@ -92,7 +93,7 @@ def _printed(page: str) -> bytes:
         except subprocess.TimeoutExpired:
             raise HarnessError(f"{words[0]} did not print the PDF in {PATIENCE_S:g} s; write .html instead") from None
         if not target.is_file():
-            last = (done.stderr.decode(errors="replace").split("\n") or [""])[-1].strip()
+            last = plain(done.stderr.decode(errors="replace").strip().rpartition("\n")[2])
             told = f"exit status {done.returncode}{f': {last:.200}' if last else ''}"
             raise HarnessError(f"{words[0]} printed no PDF ({told}); write .html instead")
         return target.read_bytes()
