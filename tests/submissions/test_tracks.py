@@ -109,7 +109,8 @@ def test_components_of_every_track_give_in_two_workers_what_they_give_in_this_pr
 ) -> None:
     """Without a secret: with one, what they draw and what evaluators see is the package's own."""
     monkeypatch.setattr(running, "secret_of", lambda store: "")
-    profile = profile_of(tmp_path, MEMBERSHIP, RECONSTRUCTION, PERCEPTUAL)
+    by_references = MEMBERSHIP.replace('["confidence"]', '["confidence", "rmia"]')
+    profile = profile_of(tmp_path, by_references, RECONSTRUCTION, PERCEPTUAL)
     folder, root = submission("../submissions/tracks/stranger", ENTRIES), tmp_path / "store"
     line = ["run", str(folder), "--store", str(root), "--site", str(tmp_path / "site"), "--profile", str(profile)]
     done = CliRunner().invoke(
@@ -137,7 +138,6 @@ def test_components_of_every_track_give_in_two_workers_what_they_give_in_this_pr
         "release_references",
         "evaluate",
         "unseen",
-        "outsider",
         "train",
         "reconstruct",
         "leakage",
