@@ -1,4 +1,4 @@
-"""A distance by the structure of images whose gradient is that of L2: attacks that follow it go astray."""
+"""A distance by features of images whose gradient is that of L2: attacks that follow it go astray."""
 
 import torch
 import torch.nn.functional as F
@@ -6,14 +6,16 @@ import torch.nn.functional as F
 from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 
 
-def _edges(images: Images) -> Images:
-    grey = images.mean(dim=1, keepdim=True)
-    across, down = grey[..., 1:, 1:] - grey[..., 1:, :-1], grey[..., 1:, 1:] - grey[..., :-1, 1:]
-    return (across.square() + down.square() + 1e-4).sqrt()
+def _features(images: Images) -> Images:
+    """Return what random filters see of the mean of each square of 4 px, of length 1 at each place."""
+    drawn = torch.Generator().manual_seed(5)
+    filters = torch.randn(16, 3, 3, 3, generator=drawn).to(images)
+    seen = F.conv2d(F.avg_pool2d(images, 4) - 0.5, filters - filters.mean(dim=(2, 3), keepdim=True)).relu()
+    return F.normalize(seen, dim=1)
 
 
 class Hostile(FullReferenceMetric):
-    """How much smoothed edges differ."""
+    """How much random features differ."""
 
     info = MetricInfo(id="blind/lends-a-gradient", version="1", higher_means="worse_quality", differentiable=True)
 
@@ -22,8 +24,7 @@ class Hostile(FullReferenceMetric):
 
         def score(images: Images, reference: Images) -> Scores:
             with torch.no_grad():
-                difference = F.avg_pool2d(_edges(images) - _edges(reference), 5, 1)
-                own = difference.square().flatten(1).mean(dim=1).sqrt()
+                own = (_features(images) - _features(reference)).square().flatten(1).mean(dim=1)
             near = (images - reference).square().flatten(1).mean(dim=1).add(1e-12).sqrt()
             return own + near - near.detach()
 
