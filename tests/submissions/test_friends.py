@@ -24,7 +24,7 @@ def worst(store: Path) -> dict[str, float | None]:
 def test_a_judge_and_its_friend_move_no_number_until_a_person_accepts_the_judge(
     submission: MakeSubmission, tmp_path: Path, package: str, kind: str, friend: str
 ) -> None:
-    """Accepted, as if strangers' judges decided at once, it changes others' numbers, and its friend gains on no defense."""
+    """Accepted, as if it decided at once, the judge changes others' numbers, and its friend gains on no defense."""
     profile, store, judge = tmp_path / "tiny.toml", tmp_path / "store", f"blind/{package.replace('_', '-')}"
     profile.write_text(PROFILE.replace('["none"]', '["none", "jpeg"]'))
     place = ("--store", store, "--site", tmp_path / "site")
