@@ -200,6 +200,7 @@ def test_what_a_search_is_shown_is_what_is_kept(package: str, guest: Guest, offe
         Case("borrows_a_gradient", "names a stand-in that misleads", "the gradient of its stand-in only"),
         Case("mirrors", "moves pixels, and says that it has no gradient", "identity backward (BPDA) does not lead"),
         Case("mirrors_alone", "moves pixels, but not its gradient", "its own gradient does not lead"),
+        Case("mirrors_with_a_ghost", "moves pixels, and a ghost of its gradient", "its own gradient does not lead"),
     ],
     ids=lambda case: case.package,
 )

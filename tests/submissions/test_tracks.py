@@ -175,3 +175,12 @@ def test_a_package_that_cheats_in_another_track_is_stopped_and_named(
         Run(folder, Store(tmp_path / "store"), load_profile(str(profile_of(tmp_path, track))), limit=2), silent
     )
     assert any(said in flag and id in flag for flag in report.flags()), report.flags()
+
+
+def test_a_distance_that_lends_the_gradient_of_another_is_named_by_queries_on_data(
+    submission: MakeSubmission, tmp_path: Path
+) -> None:
+    folder = submission("blind/lends_a_gradient", entry("blind/lends-a-gradient", "metric"))
+    run = Run(folder, Store(tmp_path / "store"), load_profile(str(profile_of(tmp_path, PERCEPTUAL))), limit=2)
+    flags = run_submission(run, silent).flags()
+    assert any(flag.startswith("blind/lends-a-gradient: misleading gradients: along random") for flag in flags), flags
