@@ -140,12 +140,12 @@ def rows_of(scores: Blocks, defense: str, conditions: Iterable[int]) -> dict[str
     return {name: np.concatenate(parts) if parts else np.zeros(0) for name, parts in found.items()}
 
 
-def figures(score: np.ndarray, member: np.ndarray, kinds: Figures) -> dict[str, np.ndarray]:
+def figures(score: np.ndarray, member: np.ndarray, kinds: Figures, *, to_choose: bool = False) -> dict[str, np.ndarray]:
     """Return the figures of every row of scores ``(k, n)`` by membership ``(n,)``, each ``(k,)``.
 
     They are those of `imharness.stats`: balanced accuracy, AUC, and true-positive rates. A row that lacks a number has
-    NaN, and so has a rate for which there are too few non-members. Raises `UsageError` without members or without
-    non-members.
+    NaN, and so has a rate for which there are too few non-members; numbers `to_choose` evaluators by have the lowest
+    rate for which there are enough. Raises `UsageError` without members or without non-members.
     """
     n_in, n_out = int(member.sum()), int((~member).sum())
     if not n_in or not n_out:
@@ -160,7 +160,7 @@ def figures(score: np.ndarray, member: np.ndarray, kinds: Figures) -> dict[str, 
         if key == "auc":
             ranks = scipy.stats.rankdata(known, axis=1)[:, member].sum(axis=1)
             return (ranks - n_in * (n_in + 1) / 2) / (n_in * n_out)
-        allowed = accusable(n_out, fpr)
+        allowed = max(accusable(n_out, fpr), 0 if to_choose else -1)
         if not 0 <= allowed < n_out:
             return np.full(len(known), np.nan if allowed < 0 else 1.0)
         return np.mean(inside > outside[:, n_out - allowed - 1, None], axis=1)
@@ -171,10 +171,14 @@ def figures(score: np.ndarray, member: np.ndarray, kinds: Figures) -> dict[str, 
     return made
 
 
-def halves(scores: Blocks) -> tuple[Blocks, Blocks]:
-    """Return the scores of the rows to choose the strongest evaluator on, and of the rows to report."""
+def parted(scores: Blocks) -> tuple[Blocks, Blocks]:
+    """Return the scores of the rows to choose the strongest evaluator on, and of the rows to report.
+
+    A quarter of the rows, drawn by a hash of their names, is enough to choose, as it counts all splits together.
+    """
     names = np.unique(np.concatenate([np.zeros(0, object), *scores.units]).astype(str))
-    first = set(names[chosen_half(names)].tolist())
+    half = names[chosen_half(names)]
+    first = set(half[chosen_half([f"{name}, to choose" for name in half])].tolist())
     chosen = [np.array([name in first for name in own], dtype=bool) for own in scores.units]
     return _rows(scores, chosen), _rows(scores, [~own for own in chosen])
 
@@ -193,11 +197,11 @@ def _rows(scores: Blocks, kept: Sequence[np.ndarray]) -> Blocks:
     )
 
 
-def figures_of(scores: Blocks, kinds: Figures) -> Blocks:
+def figures_of(scores: Blocks, kinds: Figures, *, to_choose: bool = False) -> Blocks:
     """Return the figures as measures: a condition for every combination of facets, and all splits as units.
 
     Each split has one fact, its number of non-members. A condition without members or without non-members has NaN, and
-    so has a figure that is not defined with so many of them.
+    so has a figure that is not defined with so many of them, see `figures`.
     """
     splits = sorted({own["split"] for own in scores.conditions})
     facets = [sorted({own[name] for own in scores.conditions} | ALWAYS.get(name, set())) for name in CELL]
@@ -210,10 +214,10 @@ def figures_of(scores: Blocks, kinds: Figures) -> Blocks:
         others[key][place] = np.sum(~member)
         if member.all() or not member.any():
             continue
-        for name, numbers in figures(scores.values["score"][c], member, kinds).items():
+        for name, numbers in figures(scores.values["score"][c], member, kinds, to_choose=to_choose).items():
             cells[key][name][:, place] = numbers
     for (key, own), (name, figure) in itertools.product(cells.items(), kinds.items()):
-        if figure.why_not(others[key]):
+        if not to_choose and figure.why_not(others[key]):
             own[name][:] = np.nan
     return Blocks(
         scores.entries,
