@@ -237,8 +237,8 @@ def test_the_headline_says_how_many_are_accused_where_the_rate_ranks() -> None:
     worst = {row.label: row.values["worst"].value for row in found.tables[0].rows}
     assert found.rankings[0].winner == "x/01"
     assert found.rankings[0].claim.startswith(
-        f"The strongest evaluator that knows the defense finds {worst['x/01']:.3f} of members behind x/01 while at most "
-        f"25% of others are accused, {worst[PLAIN]:.3f} without a defense; "
+        f"The strongest evaluator that knows the defense finds {worst['x/01']:.3f} of members behind x/01 while at "
+        f"most 25% of others are accused, {worst[PLAIN]:.3f} without a defense; "
     )
 
 

@@ -118,8 +118,8 @@ def rates(figures: Parts, kinds: Figures, parts: Parts, trained: Facts) -> Track
         title="All figures of the strongest evaluators",
         caption="Privacy of models with each defense; n is the number of splits. For each figure, the strongest "
         "evaluator is chosen on a quarter of the rows, drawn by a hash of their names, and reported on the others. "
-        "Marks and tests compare what stands in the table, split by split. The empirical epsilon takes rows as independent "
-        f"and is no bound; beside it stands the bound that a training promises. {SPLITS}",
+        "Marks and tests compare what stands in the table, split by split. The empirical epsilon takes rows as "
+        f"independent and is no bound; beside it stands the bound that a training promises. {SPLITS}",
         entry="defense",
         by=[f"{key}_adaptive" for key in kinds],
     )
