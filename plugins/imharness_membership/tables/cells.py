@@ -1,6 +1,7 @@
 """The results of evaluators as arrays: scores of rows, and the figures of every cell."""
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ import numpy as np
 import scipy
 
 from imharness.errors import UsageError
-from imharness.stats import accusable, chosen_half, fewest_non_members, t_interval
+from imharness.stats import NotTestable, chosen_half, t_interval, tpr_at_fpr
 from imharness.tables import Blocks, Value, missing, value_of
 from imharness.tracks import Query
 
@@ -36,7 +37,7 @@ class Figure:
         if not self.fpr or not len(non_members):
             return ""
         for word, most, least in (
-            ("a split has", int(non_members.max()), fewest_non_members(self.fpr)),
+            ("a split has", int(non_members.max()), math.ceil(1 / self.fpr - 1e-9) - 1),
             ("all splits have", int(non_members.sum()), round(EXPECTED / self.fpr)),
         ):
             if most < least:
@@ -152,7 +153,7 @@ def figures(score: np.ndarray, member: np.ndarray, kinds: Figures, *, to_choose:
         raise UsageError(f"figures of an attack need members and non-members, got {n_in} and {n_out}")
     whole = ~np.isnan(score).any(axis=1)
     known = score[whole].astype(np.float64)
-    inside, outside = known[:, member], np.sort(known[:, ~member], axis=1)
+    inside, outside = known[:, member], known[:, ~member]
 
     def found(key: str, fpr: float) -> np.ndarray:
         if key == "accuracy":
@@ -160,10 +161,11 @@ def figures(score: np.ndarray, member: np.ndarray, kinds: Figures, *, to_choose:
         if key == "auc":
             ranks = scipy.stats.rankdata(known, axis=1)[:, member].sum(axis=1)
             return (ranks - n_in * (n_in + 1) / 2) / (n_in * n_out)
-        allowed = max(accusable(n_out, fpr), 0 if to_choose else -1)
-        if not 0 <= allowed < n_out:
-            return np.full(len(known), np.nan if allowed < 0 else 1.0)
-        return np.mean(inside > outside[:, n_out - allowed - 1, None], axis=1)
+        lowest = max(fpr, 1 / (n_out + 1)) if to_choose else fpr
+        try:
+            return np.array([tpr_at_fpr(row, member, lowest) for row in known])
+        except NotTestable:
+            return np.full(len(known), np.nan)
 
     made = {name: np.full(len(score), np.nan) for name in kinds}
     for name, own in kinds.items():

@@ -428,8 +428,9 @@ def test_the_empirical_epsilon_says_that_it_is_no_bound_wherever_its_name_stands
     world.trained(PLAIN, 0.5)
     columns = {column.key: column.label for table in world.report().tables for column in table.columns}
     assert {key: label for key, label in columns.items() if "epsilon" in label} == {
-        "empirical": "empirical epsilon, no bound", "epsilon": "promised epsilon",
-    }  # fmt: skip
+        "empirical": "empirical epsilon, no bound",
+        "epsilon": "promised epsilon",
+    }
 
 
 def test_a_curve_is_dense_where_few_are_accused() -> None:
