@@ -9,7 +9,7 @@ from imharness.statistics.kruskal_wallis import KruskalWallis, kruskal_wallis
 from imharness.statistics.mean_spearman import mean_spearman
 from imharness.statistics.means import JACKKNIFED, jackknife
 from imharness.statistics.ranks import front
-from imharness.statistics.roc import accusable, auc, balanced_accuracy, fewest_non_members, tpr_at_fpr
+from imharness.statistics.roc import auc, balanced_accuracy, tpr_at_fpr
 from imharness.statistics.wilcoxon import wilcoxon_greater
 from imharness.statistics.win_rates import ALPHA, bradley_terry
 
@@ -23,7 +23,6 @@ __all__ = [
     "KruskalWallis",
     "NotTestable",
     "Told",
-    "accusable",
     "auc",
     "balanced_accuracy",
     "bradley_terry",
@@ -32,7 +31,6 @@ __all__ = [
     "contributions",
     "correlate",
     "differences",
-    "fewest_non_members",
     "front",
     "interval",
     "jackknife",
