@@ -377,7 +377,7 @@ def _beside(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy
             label="converged",
             decimals=2,
             unit="private image",
-            cluster_unit="photograph",
+            cluster_unit=of_source(rules.scores).get("cluster_unit", ""),
             description="Share of the private images for which at least one attack converged.",
         )
     )
