@@ -93,7 +93,7 @@ def _answers(
     plain = (rng.random(units) < 0.9).astype(float)
     won = (lost - SHARE) * 0.9 / 0.1
     own = {str(e): np.where(plain == 1, rng.random(units) >= lost, rng.random(units) < won) for e in range(entries)}
-    gate = share_of("accuracy", "none", SHARE, lambda entry: (own[entry], plain))
+    gate = share_of("accuracy", "none", SHARE, lambda entry: (own[entry], plain), answers=True)
     return [np.asarray(gate.above(entry)) for entry in own], [gate.values(entry) for entry in own]
 
 

@@ -46,7 +46,7 @@ def of_parts(parts: Sequence[float], tail: float, reach: float, values: Sequence
     elif skewed and not flat:
         ends = [end for bound in (t, -t) for end in [hall(x, bound)]]
         low, high = min(low, ends[0]), max(high, ends[1])
-    return Mean(mean, low, high, k, needed(abs(mean), error * np.sqrt(k), tail))
+    return Mean(mean, low, high, k, needed(abs(mean), error * np.sqrt(k), tail, reach))
 
 
 def hall(x: np.ndarray, bound: float) -> float:
@@ -96,10 +96,18 @@ def score(x: np.ndarray, values: Sequence[float], t: float) -> tuple[float, floa
     return ends[0], ends[1]
 
 
-def needed(size: float, spread: float, tail: float) -> int | None:
-    if not size > 0 or not spread > 0:
-        return None
+def reach_of(every: Sequence[Sequence[float]]) -> float:
+    """The largest number of any unit and entry: an unmeasured unit may have it."""
+    return max((abs(x) for own in every for x in own), default=0.0)
+
+
+def needed(size: float, spread: float, tail: float, reach: float) -> int | None:
     counts = np.arange(FEWEST, 1001)
+    if not size > 0:
+        return None
+    if not spread > 0:
+        enough = (1 - (tail / 2) ** (1 / counts)) * (reach + size) < size
+        return int(counts[enough][0]) if enough.any() else None
     power = scipy.stats.nct.sf(scipy.stats.t.isf(tail / 2, counts - 1), counts - 1, size / spread * np.sqrt(counts))
     return int(counts[power >= 0.8][0]) if (power >= 0.8).any() else None
 
@@ -286,7 +294,8 @@ def _places(places: Facts) -> None:
     for own in places.values():
         for kept in own["kept"]:
             if kept["parts"]:
-                mean = of_parts(kept["parts"], kept["tail"], max(map(abs, kept["parts"])), kept["values"], skewed=True)
+                alike = [k["parts"] for p in places.values() for k in p["kept"] if k["label"] == kept["label"]]
+                mean = of_parts(kept["parts"], kept["tail"], reach_of(alike), kept["values"], skewed=True)
                 state = "passes" if mean.low > 0 else "fails" if mean.high < 0 else "not told"
                 if kept["low"] is None:
                     state, mean.low, mean.high = "not told", np.nan, np.nan
@@ -354,11 +363,13 @@ def _numbers(finding: Facts, judges: Sequence[Scores], ranking: Facts, places: F
         same(number, judge.ahead(finding["entry"], other, tail_of(judge, able) if control else None))
     place, facts = places[finding["entry"]], finding["facts"]
     if finding["kind"] == "moves":
-        parts = place["moved"]["parts"]
-        same(facts["change"], of_parts(parts, place["moved"]["tail"], max(map(abs, parts)), skewed=True))
+        parts, tail = place["moved"]["parts"], place["moved"]["tail"]
+        every = [own["moved"]["parts"] for own in places.values() if own["moved"]]
+        same(facts["change"], of_parts(parts, tail, reach_of(every), skewed=True))
     if finding["kind"] == "broken":
         for name, parts in zip(("seems", "rest"), place["broken"]["parts"], strict=True):
-            same(facts[name], of_parts(parts, ranking["broken_tail"], 0.0, skewed=True))
+            every = [x for own in places.values() if own["broken"] for x in own["broken"]["parts"]]
+            same(facts[name], of_parts(parts, ranking["broken_tail"], reach_of(every), skewed=True))
         assert facts["seems"]["low"] > 0 > facts["rest"]["high"]
     for number in (*finding["against"].values(), *facts.values()):
         shown = f"{abs(number['value']):.{finding['decimals']}f}"

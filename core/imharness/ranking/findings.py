@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -139,7 +140,7 @@ class _Sentences:
         """Say what an entry is shown to lose too much of, or for what the data do not show whether it does."""
         unit = self.unit(self.rules.utility.spec)
         for own in self.places[self.entries[i]].kept:
-            about = {
+            about: dict[str, Any] = {
                 "measure": own.label,
                 "decimals": own.decimals,
                 "unit": unit,

@@ -53,12 +53,13 @@ def share_of(
     decimals: int = 3,
     among: int = 1,
     fewest: int = FEWEST,
+    answers: bool = False,
 ) -> Gate:
     """Return the gate on utility: an entry must not lose more than a `share` of what the undefended one has.
 
     `parts`: what each independent unit adds to the utility of an entry and to that of the undefended one, ``(k,)``
-    each, on the same units and metrics; None where the entry was not measured on all of them. If all are 0 or 1, units
-    are answers that are right or wrong.
+    each, on the same units and metrics; None where the entry was not measured on all of them. `answers`: whether units
+    are answers, 1 where they are right and 0 where they are wrong, unless several of one unit were averaged.
     """
     way = -1 if better == "lower" else 1
 
@@ -76,7 +77,7 @@ def share_of(
 
     def values(entry: str) -> Sequence[float]:
         found = both(entry)
-        if found is None or not np.isclose(found * (found - way), 0.0, atol=_RIGHT).all():
+        if not answers or found is None or not np.isclose(found * (found - way), 0.0, atol=_RIGHT).all():
             return ()
         own, plain = np.meshgrid((0.0, way), (0.0, way))
         return [float(x) for x in beyond(own.ravel(), plain.ravel(), _sign(found[1]))]

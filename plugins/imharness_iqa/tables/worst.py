@@ -12,7 +12,7 @@ from imharness.tables import Blocks, Column, Lazy, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.audit import flags
 from imharness_iqa.folders import NO_LABELS
-from imharness_iqa.tables.data import BASELINE, KINDS, MEASURES, Study
+from imharness_iqa.tables.data import BASELINE, IMPORTED_BASELINES, KINDS, MEASURES, Study
 from imharness_iqa.tables.fidelity import Fidelity
 from imharness_iqa.tables.naming import Naming
 from imharness_iqa.tables.order import Ruler
@@ -91,15 +91,17 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
         cluster_unit="photograph",
     )
     scores = _scores(study)
+    undefended = [label for label in (BASELINE, *IMPORTED_BASELINES) if label in scores.entries] or [BASELINE]
+    plain = undefended[0]
     return Contest(
         scores=scores,
         protection=protection,
         utility=utility,
-        undefended=BASELINE,
+        undefended=plain,
         claim=CLAIM,
         over=OVER,
         share=share,
-        controls={BASELINE: "no defense", **controls_of(query)},
+        controls={**dict.fromkeys(undefended, "no defense"), **controls_of(query)},
         flags={
             label: tuple(f"audit of gradients: {check}" for check in failed) for label, failed in flags(query).items()
         },
@@ -108,9 +110,9 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
         gates=(
             share_of(
                 utility.label,
-                BASELINE,
+                plain,
                 share,
-                lambda label: study.reported_clean.correlations_beside(label, BASELINE),
+                lambda label: study.reported_clean.correlations_beside(label, plain),
                 fewest=JACKKNIFED,
             ),
             Fidelity.of(query, study, least).gate,

@@ -77,3 +77,12 @@ def test_numbers_without_skewness_have_student_s_interval_and_constants_that_of_
     assert (told.low[0], told.high[0]) == pytest.approx((theirs.low, theirs.high))
     assert told.low[1] < 3 < told.high[1]
     assert np.isnan([told.low[2], told.high[2]]).all()
+
+
+def test_units_that_all_have_the_same_number_need_as_many_as_their_interval_says() -> None:
+    for k in (5, 12):
+        told = means([np.full(k, 0.05), np.full(k, 2.0)], 1)
+        n = told.needed_for(0)
+        assert n is not None
+        for count, shown in ((n, True), (n - 1, False)):
+            assert means([np.full(count, 0.05), np.full(count, 2.0)], 1).above[0] == shown
