@@ -344,10 +344,10 @@ def _sentences(
         others = [o for o in best[1:] if o in judge.worst and best[0] in judge.worst]
         if others and not all(judge.ahead(best[0], o).low > 0 for o in best[1:] if o in others):
             said.append(("open", "may be best", best[0], *sorted(others)))
-        for e in able:
-            for c in controls:
+        for e in own:
+            for c in controls if e in able else {ranking["undefended"]} & set(controls):
                 if e in judge.worst and c in judge.worst:
-                    gap = judge.ahead(e, c, tail_of(judge, len(able)))
+                    gap = judge.ahead(e, c, tail_of(judge, len(able)) if e in able else None)
                     said += [("open", "not told", e, c)] if not (gap.low > 0 or gap.high < 0) else []
     return said
 
@@ -355,12 +355,13 @@ def _sentences(
 def _numbers(finding: Facts, judges: Sequence[Scores], ranking: Facts, places: Facts) -> None:
     judge = next((own for own in judges if own.index["measure"] == finding["measure"]), judges[0])
     for other, number in finding["against"].items():
-        control = finding["kind"] == "not told"
-        able = sum(
-            p["complete"] and not p["control"] and not p["flags"] and p["gate"] in ("passes", "not told")
-            for p in places.values()
-        )
-        same(number, judge.ahead(finding["entry"], other, tail_of(judge, able) if control else None))
+        able = [
+            label
+            for label, p in places.items()
+            if p["complete"] and not p["control"] and not p["flags"] and p["gate"] in ("passes", "not told")
+        ]
+        control = finding["kind"] == "not told" and finding["entry"] in able
+        same(number, judge.ahead(finding["entry"], other, tail_of(judge, len(able)) if control else None))
     place, facts = places[finding["entry"]], finding["facts"]
     if finding["kind"] == "moves":
         parts, tail = place["moved"]["parts"], place["moved"]["tail"]
