@@ -217,7 +217,8 @@ class _Sentences:
             text = (
                 f"is not ranked: {why}"
                 if why
-                else f"is incomplete: it has {coverage.number_or(0.0):.0f}% of the units and settings that count"
+                else f"is incomplete: it has {min(coverage.number_or(0.0), 99):.0f}% of the units and settings that "
+                "count"
             )
             yield self.made("open", "incomplete", i, text, why=why)
         if place.flags:
@@ -230,7 +231,13 @@ def _size(own: Measured, decimals: int) -> str:
     assert own.low is not None
     assert own.high is not None
     ends = sorted(map(abs, (own.low, own.high)))
-    return f"{abs(own.value):.{decimals}f} [{ends[0]:.{decimals}f}, {ends[1]:.{decimals}f}]"
+    return f"{_number(abs(own.value), decimals)} [{_number(ends[0], decimals)}, {_number(ends[1], decimals)}]"
+
+
+def _number(value: float, decimals: int) -> str:
+    """Return a number with so many decimals, or two digits of one above 0 that would be shown as 0."""
+    text = f"{value:.{decimals}f}"
+    return f"{value:.2g}" if value and not text.strip("-0.") else text
 
 
 def _signed(own: Measured, decimals: int) -> str:
