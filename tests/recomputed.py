@@ -43,6 +43,7 @@ def of_parts(parts: Sequence[float], tail: float, reach: float, values: Sequence
     low, high = mean - half, mean + half
     if len(values):
         low, high = score(x, values, t)
+        return Mean(mean, low, high, k, score_needed(x, values, tail))
     elif skewed and not flat:
         ends = [end for bound in (t, -t) for end in [hall(x, bound)]]
         low, high = min(low, ends[0]), max(high, ends[1])
@@ -64,28 +65,9 @@ def hall(x: np.ndarray, bound: float) -> float:
 def score(x: np.ndarray, values: Sequence[float], t: float) -> tuple[float, float]:
     """The means at which the score statistic is t; the likeliest shares by minimisation."""
     support = np.unique(values)
-    counts = np.array([(np.abs(x - v) < 1e-6).sum() for v in support])
 
     def statistic(end: float) -> float:
-        off = support - end
-        a, b = -len(x) / off.max(), -len(x) / off.min()
-        seen = counts > 0
-
-        def slope(m: float) -> float:
-            return float((counts[seen] * off[seen] / (len(x) + m * off[seen])).sum())
-
-        edge = 1e-11 * (b - a)
-        m = (
-            a
-            if slope(a + edge) <= 0
-            else b
-            if slope(b - edge) >= 0
-            else scipy.optimize.brentq(slope, a + edge, b - edge)
-        )
-        shares = np.zeros(len(support))
-        shares[seen] = counts[seen] / (len(x) + m * off[seen])
-        shares[-1 if m == a else 0] += max(0.0, 1 - shares.sum())
-        return abs(x.mean() - end) * np.sqrt(len(x)) - t * np.sqrt((shares * off**2).sum())
+        return abs(x.mean() - end) * np.sqrt(len(x)) - t * spread_around(x, support, end)
 
     ends = [
         float(scipy.optimize.brentq(statistic, x.mean() + (edge - x.mean()) * 1e-9, edge + (x.mean() - edge) * 1e-12))
@@ -94,6 +76,33 @@ def score(x: np.ndarray, values: Sequence[float], t: float) -> tuple[float, floa
         for edge in (support[0], support[-1])
     ]
     return ends[0], ends[1]
+
+
+def score_needed(x: np.ndarray, values: Sequence[float], tail: float) -> int | None:
+    """By the normal distribution: the spread around 0 at the bound, and the sample's for the power."""
+    around, counts = spread_around(x, np.unique(values), 0.0), np.arange(FEWEST, 1001)
+    reached = scipy.stats.t.isf(tail / 2, counts - 1) * around + scipy.stats.norm.isf(0.2) * x.std()
+    enough = abs(x.mean()) * np.sqrt(counts) >= reached
+    return int(counts[enough][0]) if enough.any() and x.mean() else None
+
+
+def spread_around(x: np.ndarray, support: np.ndarray, end: float) -> float:
+    """The spread of the likeliest shares of values whose mean is `end`."""
+    counts = np.array([(np.abs(x - v) < 1e-6).sum() for v in support])
+    off = support - end
+    a, b, seen = -len(x) / off.max(), -len(x) / off.min(), counts > 0
+
+    def slope(m: float) -> float:
+        return float((counts[seen] * off[seen] / (len(x) + m * off[seen])).sum())
+
+    edge = 1e-11 * (b - a)
+    m = a if slope(a + edge) <= 0 else b
+    if slope(a + edge) > 0 > slope(b - edge):
+        m = scipy.optimize.brentq(slope, a + edge, b - edge)
+    shares = np.zeros(len(support))
+    shares[seen] = counts[seen] / (len(x) + m * off[seen])
+    shares[-1 if m == a else 0] += max(0.0, 1 - shares.sum())
+    return float(np.sqrt((shares * off**2).sum()))
 
 
 def reach_of(every: Sequence[Sequence[float]]) -> float:
