@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from imharness.contests import share_of
 from imharness.statistics.differences import RESAMPLES, differences
-from imharness.statistics.means import means
-from imharness.stats import JACKKNIFED, jackknife, spearman_rows
+from imharness.statistics.means import JACKKNIFED, means
+from imharness.stats import jackknife, spearman_rows
 
 Floats = npt.NDArray[np.float64]
 PAGE = Path(__file__).parent / "concepts" / "statistics.md"

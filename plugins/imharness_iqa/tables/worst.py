@@ -7,7 +7,6 @@ from functools import cached_property
 import numpy as np
 
 from imharness.contests import Contest, contest, controls_of, share_of
-from imharness.stats import JACKKNIFED
 from imharness.tables import Blocks, Column, Lazy, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.audit import flags
@@ -113,7 +112,7 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
                 plain,
                 share,
                 lambda label: study.reported_clean.correlations_beside(label, plain),
-                fewest=JACKKNIFED,
+                jackknifed=True,
             ),
             Fidelity.of(query, study, least).gate,
         ),
