@@ -173,7 +173,16 @@ def _rules(
         controls=_never_crowned(query, scores.entries, accuracy),
         flags=flags_of(query, scores.entries),
         references=frozenset({FLOOR}),
-        gates=(share_of(utility.label, best, share, lambda entry: _beside_plain(right, entry, best), among=len(plain)),)
+        gates=(
+            share_of(
+                utility.label,
+                best,
+                share,
+                lambda entry: _beside_plain(right, entry, best),
+                among=len(plain),
+                answers=True,
+            ),
+        )
         if right is not None
         else (),
         alike=lambda own: (*(own[name] for name in ("dataset", "state")), SURVIVING.sub("", own["attack"])),
