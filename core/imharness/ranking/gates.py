@@ -1,11 +1,11 @@
 """What a winner has to keep: a test of non-inferiority for each entry, with four answers.
 
 How far an entry lies above the least that it must keep is measured on every independent unit, paired with the
-undefended entry. It passes where the interval of the mean lies above 0, fails where it lies below, and otherwise the data do not
-show which. The intervals of all entries of a board hold at once, so that "fails" is true of all of whom it is said. The
-more entries there are, the longer are these intervals, and whoever adds entries would open the gate for one that costs
-too much. So the question who may win is asked of each entry alone: it is "doubtful" where its own interval, as if there
-were no others, lies below 0, and "not told" where that does not.
+undefended entry. It passes where the interval of the mean lies above 0, fails where it lies below, and otherwise the
+data do not show which. The intervals of all entries of a board hold at once, so that "fails" is true of all of whom it
+is said. The more entries there are, the longer are these intervals, and whoever adds entries would open the gate for
+one that costs too much. So the question who may win is asked of each entry alone: it is "doubtful" where its own
+interval, as if there were no others, lies below 0, and "not told" where that does not.
 """
 
 from __future__ import annotations

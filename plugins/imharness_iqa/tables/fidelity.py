@@ -30,8 +30,8 @@ class Fidelity:
     """How close defended clean images are to the originals, by defense, and what is asked of a winner.
 
     `least`: the mean SSIM, geometry undone, that a winner must keep, of images that count up to `SPARE` times as much.
-    `values`: what each photograph contributes to the mean ``(k,)``, for each purification that was measured; this excludes imported entries and those that do not change
-    images.
+    `values`: what each photograph contributes to the mean ``(k,)``, for each purification that was measured; this
+    excludes imported entries and those that do not change images.
     """
 
     least: float
