@@ -62,7 +62,9 @@ def test_an_id_is_small_ascii_with_one_owner(id: str) -> None:
         DefenseInfo(id=id, version="1", differentiable=True)
 
 
-@pytest.mark.parametrize("owner", ["harness-", "hamess", "harness_", "h-arness", "harne5s", "harn3ss", "harnes", "harnesss", "hanress"])
+@pytest.mark.parametrize(
+    "owner", ["harness-", "hamess", "harness_", "h-arness", "harne5s", "harn3ss", "harnes", "harnesss", "hanress"]
+)
 def test_an_owner_that_looks_like_the_harness_is_refused(owner: str) -> None:
     entry = {"kind": "defense", "id": f"{owner}/none"}
     submission = Submission.model_validate({**MANIFEST, "entries": [entry]})
