@@ -11,14 +11,14 @@ interval, as if there were no others, lies below 0, and "not told" where that do
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from imharness.results.rankings import Kept, State
 from imharness.statistics.differences import Floats, Told
-from imharness.statistics.means import means, tail_for
+from imharness.statistics.means import means
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def kept(gates: Sequence[Gate], entries: Sequence[str], undefended: str) -> Mapp
         parts = {entry: gate.above(entry) for entry in entries if entry != undefended}
         asked = {entry: own for entry, own in parts.items() if own is not None}
         told = means(list(asked.values()), gate.among * len(asked))
-        alone = replace(told, tail=tail_for(gate.among))
+        alone = means(list(asked.values()), gate.among)
         for i, entry in enumerate(asked):
             found[entry].append(_answer(gate, told, alone, i))
     return {entry: tuple(own) for entry, own in found.items()}
