@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from pydantic import Field
 
 from imharness.components.registry import installed
 from imharness.images import DefenseInfo, ImageRng, Images, Inverse, Purification, Purifier
@@ -87,7 +88,7 @@ class NoisyGate(Purification):
     """Destroy a few photographs, known by their colour, and crush the scores of the others."""
 
     info = _info("noisy-gate")
-    share: float = 0.3
+    share: float = Field(default=0.3, ge=0, le=1, description="Share of the photographs.")
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
@@ -130,7 +131,7 @@ class TinyGradient(Purification):
     """Blur, with a gradient of the right direction that is too small for many attacks."""
 
     info = _info("tiny-gradient", differentiable=True)
-    scale: float = 1e-30
+    scale: float = Field(default=1e-30, gt=0, description="Factor.")
 
     def build(self, device: torch.device) -> Purifier:
         return lambda images, rng: _Scaled.apply(_blur(images), self.scale)
@@ -140,7 +141,7 @@ class HugeGradient(TinyGradient):
     """Blur, with a gradient so large that sums of it are infinite."""
 
     info = _info("huge-gradient", differentiable=True)
-    scale: float = 1e38
+    scale: float = Field(default=1e38, gt=0, description="Factor.")
 
 
 class Steps(Purification):
@@ -247,7 +248,7 @@ class Rerater(Purification):
     """Blur as much as an estimate of its own says, in steps, so that the metric repeats the estimate."""
 
     info = _info("rerater")
-    steps: int = 12
+    steps: int = Field(default=12, ge=2, le=50, description="Steps of the estimate.")
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
@@ -262,7 +263,7 @@ class Detector(Purification):
     """Blur, and do something else where an image looks attacked."""
 
     info = _info("detector")
-    what: str = "nan"
+    what: str = Field(default="nan", description="What it does.")
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
@@ -282,7 +283,7 @@ class Odd(Purification):
     """Return a tensor that is odd in memory or type."""
 
     info = _info("odd")
-    how: str = "stride"
+    how: str = Field(default="stride", description="What is odd.")
 
     def build(self, device: torch.device) -> Purifier:
         odd: dict[str, Callable[[Images], Images]] = {
@@ -338,7 +339,7 @@ class Seeded(Purification):
     """Blur, with a little noise of a fixed pattern; its seed is a parameter, the best of which wins."""
 
     info = _info("seeded", differentiable=True, grid={"seed": tuple(range(300))})
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, le=299, description="Seed of the pattern.")
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
@@ -396,11 +397,10 @@ class LookUp(Purification):
     """Answer with the public photograph that an image is nearest to, if it is near; else leave the image."""
 
     info = _info("look-up")
-    near: float = 0.06
-    dataset: str = "harness/pictures"
+    near: float = Field(default=0.06, ge=0, le=1, description="Root mean square distance at which it knows one.")
 
     def build(self, device: torch.device) -> Purifier:
-        held = installed().one("dataset", self.dataset).with_parameters(size=72).build(device)
+        held = installed().one("dataset", "harness/pictures").with_parameters(size=48).build(device)
         known = held.load(list(range(len(held.names))))
 
         def purify(images: Images, rng: ImageRng) -> Images:
