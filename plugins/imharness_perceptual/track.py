@@ -25,7 +25,7 @@ class PerceptualTrack(Track):
 
     info = Info(
         id="harness/perceptual",
-        version="2",
+        version="3",
         paper="zhang2018",
     )
     title = "Perceptual distances"
