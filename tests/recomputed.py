@@ -42,7 +42,7 @@ def of_parts(parts: Sequence[float], tail: float, reach: float, values: Sequence
     half = (1 - (tail / 2) ** (1 / k)) * (reach + abs(mean)) if flat else t * error
     low, high = mean - half, mean + half
     if len(values):
-        low, high = score(x, values, t)
+        low, high = score(x, values, float(scipy.stats.norm.ppf(1 - tail / 2)))
         return Mean(mean, low, high, k, score_needed(x, values, tail))
     elif skewed and not flat:
         ends = [end for bound in (t, -t) for end in [hall(x, bound)]]
@@ -81,7 +81,7 @@ def score(x: np.ndarray, values: Sequence[float], t: float) -> tuple[float, floa
 def score_needed(x: np.ndarray, values: Sequence[float], tail: float) -> int | None:
     """By the normal distribution: the spread around 0 at the bound, and the sample's for the power."""
     around, counts = spread_around(x, np.unique(values), 0.0), np.arange(FEWEST, 1001)
-    reached = scipy.stats.t.isf(tail / 2, counts - 1) * around + scipy.stats.norm.isf(0.2) * x.std()
+    reached = scipy.stats.norm.isf(tail / 2) * around + scipy.stats.norm.isf(0.2) * x.std()
     enough = abs(x.mean()) * np.sqrt(counts) >= reached
     return int(counts[enough][0]) if enough.any() and x.mean() else None
 

@@ -82,7 +82,7 @@ def means(
             continue
         support = np.asarray(values[i] if values else (), dtype=np.float64)
         if len(support):
-            low[i], high[i] = score_interval(own, support, quantile(told.tail, len(own)))
+            low[i], high[i] = score_interval(own, support, told.tail)
             needs[i] = score_needed(own, support, told.tail)
         elif error[i] > 0:
             ends = skewed_ends(own, quantile(told.tail, len(own)))

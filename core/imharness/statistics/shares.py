@@ -16,19 +16,20 @@ import numpy.typing as npt
 import scipy
 
 from imharness.statistics.clusters import FEWEST
-from imharness.statistics.differences import MOST, POWER, quantile
+from imharness.statistics.differences import MOST, POWER
 
 Floats = npt.NDArray[np.float64]
 _NEAR = 1e-12
 """Ends and multipliers are found up to this share of the range that they are looked for in."""
 
 
-def score_interval(numbers: Floats, values: Floats, reached: float) -> tuple[float, float]:
+def score_interval(numbers: Floats, values: Floats, tail: float) -> tuple[float, float]:
     """Return the score interval of a mean.
 
     `numbers`: one for each independent unit ``(k,)``, each one of `values`, which are all numbers that a unit can have
-    ``(v,)``. `reached`: how many standard errors the mean may lie from the ends.
+    ``(v,)``. `tail`: the two-sided level; the mean lies as many standard errors from the ends as a normal one does.
     """
+    reached = scipy.stats.norm.isf(tail / 2)
     support = np.unique(values)
     counts = np.bincount(np.abs(numbers[:, None] - support).argmin(axis=1), minlength=len(support))
     mean = float(support @ counts / counts.sum())
@@ -57,7 +58,7 @@ def score_needed(numbers: Floats, values: Floats, tail: float) -> int | None:
     around = float(np.sqrt(likely(counts, support) @ support**2))
 
     def enough(n: int) -> bool:
-        return bool(size * np.sqrt(n) >= quantile(tail, n) * around + scipy.stats.norm.ppf(POWER) * own)
+        return bool(size * np.sqrt(n) >= scipy.stats.norm.isf(tail / 2) * around + scipy.stats.norm.ppf(POWER) * own)
 
     if not enough(MOST):
         return None

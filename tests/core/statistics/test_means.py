@@ -34,7 +34,7 @@ def test_score_intervals_are_those_of_tango() -> None:
     """The ends for a difference of paired proportions, by his closed form of the likeliest shares."""
     lost, won, n = 6, 1, 80
     numbers = np.array([-1.0] * lost + [1.0] * won + [0.0] * (n - lost - won))
-    for end in score_interval(numbers, np.array([-1.0, 0.0, 1.0]), 2.2):
+    for end in score_interval(numbers, np.array([-1.0, 0.0, 1.0]), 2 * scipy.stats.norm.sf(2.2)):
         b = -won - lost + (2 * n - won + lost) * end
         only_lost = (np.sqrt(b * b + 8 * n * lost * end * (1 - end)) - b) / (4 * n)
         z = (won - lost - n * end) / np.sqrt(n * (2 * only_lost + end * (1 - end)))
@@ -55,9 +55,9 @@ def test_the_likeliest_shares_have_the_asked_mean_and_no_others_are_likelier() -
 
 
 def test_without_a_loss_the_interval_still_has_two_ends() -> None:
-    low, high = score_interval(np.full(20, 0.05), np.array([-0.95, 0.0, 0.05, 1.0]), 2.0)
+    low, high = score_interval(np.full(20, 0.05), np.array([-0.95, 0.0, 0.05, 1.0]), 0.05)
     assert -0.95 < low < 0.05 < high < 1
-    assert score_interval(np.full(9, 1.0), np.array([0.0, 1.0]), 2.0)[1] == 1.0
+    assert score_interval(np.full(9, 1.0), np.array([0.0, 1.0]), 0.05)[1] == 1.0
 
 
 def test_the_corrected_t_of_an_end_is_the_one_that_was_asked_for() -> None:
