@@ -153,39 +153,6 @@ class Steps(Purification):
         return lambda images, rng: (images * 8).round() / 8
 
 
-class HashDither(Purification):
-    """Add noise that follows from the last bits of the image, and call that not random."""
-
-    info = _info("hash-dither")
-
-    def build(self, device: torch.device) -> Purifier:
-        def purify(images: Images, rng: ImageRng) -> Images:
-            return (images + 0.25 * (_hash(images) - 0.5)).clamp(0, 1)
-
-        return purify
-
-
-def _hash(images: Images) -> Images:
-    """Return noise in [0, 1) for each image, another one after any change of 1/255."""
-    bits = (images.detach() * 255).round().long()
-    seeds = (bits.flatten(1) * torch.arange(1, bits[0].numel() + 1)).sum(dim=1).tolist()
-    return torch.stack([torch.rand(images.shape[1:], generator=torch.Generator().manual_seed(s)) for s in seeds])
-
-
-class HashMirror(Purification):
-    """Show one of four views, chosen by the last bits of the image, with the right gradient of that view."""
-
-    info = _info("hash-mirror", differentiable=True)
-
-    def build(self, device: torch.device) -> Purifier:
-        def purify(images: Images, rng: ImageRng) -> Images:
-            chosen = (_hash(images)[:, 0, 0, 0] * 4).long()
-            views = torch.stack([images, images.flip(2), images.flip(3), images.flip(2, 3)])
-            return views[chosen, torch.arange(len(images))]
-
-        return purify
-
-
 class LowpassGradient(Purification):
     """Return the image, with the gradient of its block means."""
 
@@ -333,20 +300,6 @@ class NotRandom(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         return lambda images, rng: _blur(images)
-
-
-class Seeded(Purification):
-    """Blur, with a little noise of a fixed pattern; its seed is a parameter, the best of which wins."""
-
-    info = _info("seeded", differentiable=True, grid={"seed": tuple(range(300))})
-    seed: int = Field(default=0, ge=0, le=299, description="Seed of the pattern.")
-
-    def build(self, device: torch.device) -> Purifier:
-        def purify(images: Images, rng: ImageRng) -> Images:
-            drawn = torch.rand(images.shape[1:], generator=torch.Generator().manual_seed(self.seed))
-            return (_blur(images) + 0.1 * (drawn - 0.5)).clamp(0, 1)
-
-        return purify
 
 
 class Denormal(Purification):

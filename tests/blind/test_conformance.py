@@ -3,6 +3,7 @@
 import pytest
 import torch
 from tests.blind import iqa_cheats as iqa
+from tests.blind import iqa_noises as noises
 from tests.blind import membership_cheats as membership
 from tests.blind import perceptual_cheats as perceptual
 from tests.blind import reconstruction_cheats as reconstruction
@@ -48,6 +49,20 @@ CASES: list[tuple[Component, str]] = [
     (perceptual.Distance(how="steps"), "misleads attacks"),
     (perceptual.SteppedMetric(), SLOPES),
 ]
+LEFT: list[Component] = [
+    noises.HashDither(),
+    noises.HashMirror(),
+    noises.Seeded(),
+    reconstruction.Permuted(),
+    membership.ModelTemperature(),
+    membership.MemberLie(),
+    membership.LowDigits(),
+    perceptual.WideMetric(),
+    perceptual.OddAttack(),
+    perceptual.OddAttack(how="picture"),
+    perceptual.Friend(),
+    perceptual.Endless(),
+]
 
 
 @pytest.mark.parametrize(("cheat", "named"), CASES, ids=lambda value: getattr(value, "label", ""))
@@ -56,6 +71,13 @@ def test_the_suite_names_it(cheat: Component, named: str) -> None:
     checks = [t for t in trials(cheat, 3) if not t.at_bound and "device" not in t.check]
     failed = [found.message for t in checks if (found := t.run()).status == "failed"]
     assert any(named in message for message in failed), failed
+
+
+@pytest.mark.parametrize("cheat", LEFT, ids=lambda own: own.label)
+def test_what_gains_nothing_or_decides_nothing_is_left_to_the_board(cheat: Component) -> None:
+    """The level of the suite: it names what breaks a contract, and not what is only useless."""
+    checks = [t for t in trials(cheat, 3) if not t.at_bound and "device" not in t.check]
+    assert [found.message for t in checks if (found := t.run()).status == "failed"] == []
 
 
 def test_private_images_that_are_moved_or_turned_round_are_still_private() -> None:
