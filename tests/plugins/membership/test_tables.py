@@ -145,12 +145,12 @@ def test_a_defense_that_no_adaptive_adversary_met_stands_last(world: World) -> N
     for defense in (PLAIN, GUARD, LATE):
         world.trained(defense, 0.5)
     found = world.table("defenses")
-    assert list(found) == [GUARD, PLAIN, LATE]
+    assert list(found) == [GUARD, LATE, PLAIN], "the control comes after all entries"
     half = shown(HALF)
-    assert [row["aware"] for row in found.values()] == pytest.approx([half, 1.0, None])
-    assert [row["unaware"] for row in found.values()] == pytest.approx([half, 1.0, None])
-    assert [row["rank"] for row in found.values()] == [1, 2, None]
-    assert [row["coverage"] for row in found.values()] == [100, 100, 50]
+    assert [row["aware"] for row in found.values()] == pytest.approx([half, None, 1.0])
+    assert [row["unaware"] for row in found.values()] == pytest.approx([half, None, 1.0])
+    assert [row["rank"] for row in found.values()] == [1, None, 2]
+    assert [row["coverage"] for row in found.values()] == [100, 50, 100]
     found = world.table("rates")
     assert [row["accuracy_adaptive"] for row in found.values()] == [half, 1.0, None]
     assert [row["accuracy_plain"] for row in found.values()] == [half, 1.0, 0.0]
@@ -213,8 +213,8 @@ def test_early_stopping_is_named_after_what_it_matches(world: World) -> None:
     world.trained("harness/early-stopping", 0.25)
     world.trained("harness/early-stopping", 0.5, GUARD, "stop")
     found = world.table("defenses")
-    assert list(found) == ["harness/early-stopping", STOPPED, GUARD]
-    assert [row["utility"] for row in found.values()] == [0.25, 0.5, 0.75]
+    assert list(found) == ["harness/early-stopping", GUARD, STOPPED]
+    assert [row["utility"] for row in found.values()] == [0.25, 0.75, 0.5]
     controls = {label: place.control for label, place in world.report().rankings[0].places.items()}
     assert controls == {"harness/early-stopping": "", STOPPED: "early stopping at equal accuracy", GUARD: ""}
 
