@@ -15,7 +15,7 @@ from imharness.data import fresh_numerics, generator
 from imharness.errors import UsageError
 from imharness.membership import Component, InferMembership, MembershipEvaluator, MembershipQuery
 from imharness.questions import Estimate, Finding, ModelAudit, Risk
-from imharness.stats import NotTestable, accusable, chosen_half, correlate
+from imharness.stats import NotTestable, chosen_half, correlate, tpr_at_fpr
 from imharness_membership.audit_inputs import Outputs
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.risk import THRESHOLDS, calibration, calibration_rmse, precision_and_recall, risk_scores
@@ -193,17 +193,17 @@ def auc_interval(scores: Array, member: Array) -> Estimate:
 def _tpr_at(scores: Array, member: Array, fpr: float) -> Estimate | None:
     """Return the true-positive rate at the lowest threshold that accuses a further non-member with at most `fpr`.
 
-    See `imharness.stats.accusable`. The interval is Clopper & Pearson's, for this threshold. None where there are too
+    See `imharness.stats.tpr_at_fpr`. The interval is Clopper & Pearson's, for this threshold. None where there are too
     few non-members for one.
     """
-    outside = np.sort(scores[~member])
-    allowed = accusable(len(outside), fpr)
-    if allowed < 0:
+    try:
+        rate = tpr_at_fpr(scores, member, fpr)
+    except NotTestable:
         return None
-    inside = scores[member]
-    hits = len(inside) if allowed >= len(outside) else int((inside > outside[len(outside) - allowed - 1]).sum())
-    interval = scipy.stats.binomtest(hits, len(inside)).proportion_ci(LEVEL, method="exact")
-    return Estimate(hits / len(inside), float(interval.low), float(interval.high))
+    inside = int(member.sum())
+    hits = round(rate * inside)
+    interval = scipy.stats.binomtest(hits, inside).proportion_ci(LEVEL, method="exact")
+    return Estimate(rate, float(interval.low), float(interval.high))
 
 
 def _risk(query: MembershipQuery, member: Array, labels: Array, right: Array) -> Risk:

@@ -157,8 +157,8 @@ def add_external(
         track=track.info.id,
         title=track.title,
         measures=track.measures,
-        profile="none",
-        run_configuration="none",
+        profile=EXTERNAL,
+        run_configuration=EXTERNAL,
         seed=0,
         limit=None,
         command="",
@@ -169,8 +169,10 @@ def add_external(
     with store.alone():
         old = store.sweep(track.info.id, EXTERNAL)
         cells = {**(old.cells if old else {}), f"external file={name}": key}
-        store.save_sweep(empty.model_copy(update={"profile": EXTERNAL, "run_configuration": EXTERNAL, "cells": cells}))
-        return make_board(store, track, store.latest(track.info.id) or empty, known_entries(store))
+        store.save_sweep(empty.model_copy(update={"cells": cells}))
+        own = store.ranked_from(track.info.id)
+        assert own is not None
+        return make_board(store, track, own, known_entries(store))
 
 
 __all__ = [
