@@ -84,15 +84,16 @@ def _measured(found: ModelAudit) -> str:
         f"Measured on {found.members + found.nonmembers} rows of the target, {found.members} members and "
         f"{found.nonmembers} non-members, {found.classes} classes; its accuracy is {found.train_accuracy:.3f} on "
         f"members and {found.test_accuracy:.3f} on non-members. Evaluators learned from {found.known} {source}. "
-        f"{_decides(found)} Intervals are 95%, over rows, each counted as independent: normal for the balanced "
+        f"{_decides(found)}Intervals are 95%, over rows, each counted as independent: normal for the balanced "
         "accuracy, DeLong for the AUC, Clopper and Pearson for the rates."
     )
 
 
 def _decides(found: ModelAudit) -> str:
-    """Say why the first row is the result of the audit."""
-    worst = found.worst()
+    """Say why the first row of several is the result of the audit."""
+    if len(found.findings) == 1:
+        return ""
     return (
-        f"The first row, {worst.evaluator}, is the result: it was the most accurate on rows whose membership it could "
-        "check, before it saw the tested ones. Another row may show more by chance."
+        f"The first row, {found.worst().evaluator}, is the result: it was the most accurate on rows whose membership it"
+        " could check, before it saw the tested ones. Another row may show more by chance. "
     )

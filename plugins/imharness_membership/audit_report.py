@@ -1,7 +1,6 @@
 """The report of an audit for readers who are no statisticians: one page of HTML that prints on one sheet."""
 
 import platform
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import jinja2
@@ -78,7 +77,6 @@ def page(found: ModelAudit, subject: AuditSubject, references: ReferenceModels) 
         width=WIDTH,
         verdict="" if subject.fail_above is None else result.against(subject.fail_above),
         enough=None if subject.fail_above is None else _enough(result, subject.fail_above, found),
-        missing=list(_missing(found)),
         versions=f"image-privacy-harness {__version__}, torch {torch.__version__}, numpy {np.__version__}, "
         f"Python {platform.python_version()}",
     )
@@ -100,14 +98,3 @@ def _enough(result: Estimate, limit: float, found: ModelAudit) -> int | None:
     reach = (result.high - result.low) / 2
     rows = (found.members + found.nonmembers) * (reach / abs(limit - result.value)) ** 2
     return int(np.ceil(rows / 100)) * 100
-
-
-def _missing(found: ModelAudit) -> Iterator[tuple[str, str]]:
-    """Yield attacks without their parameters, and why they were not run, one line for each reason."""
-    by_reason: dict[str, list[str]] = {}
-    for label, why in found.untested.items():
-        names = by_reason.setdefault(why, [])
-        if (name := _brief(label).partition("[")[0]) not in names:
-            names.append(name)
-    for why, names in by_reason.items():
-        yield ", ".join(names), why

@@ -152,12 +152,13 @@ def _print(found: ModelAudit, per_class: bool) -> None:
     ]
     columns = ["evaluator", "when chosen", "balanced accuracy", "AUC", "TPR at 0.1% FPR", "TPR at 1% FPR"]
     console.table("What an adversary finds out (95% intervals)", columns, rows)
-    console.say(
-        "The first row is the result: its evaluator was the most accurate on rows whose membership the adversary can "
-        "check. Another row may be higher by chance."
-    )
-    for evaluator, why in found.untested.items():
-        console.say(f"not tested: {evaluator}, {why}")
+    if len(rows) > 1:
+        console.say(
+            "The first row is the result: its evaluator was the most accurate on rows whose membership the adversary "
+            "can check. Another row may be higher by chance."
+        )
+    for line in found.not_tested():
+        console.say(f"not tested: {line}")
     risk = found.risk
     console.table(
         "Privacy risk scores: accusing all rows that reach a threshold",

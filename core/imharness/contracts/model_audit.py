@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.contracts.component import Component
+from imharness.results.labels import id_of
 
 Array = npt.NDArray[Any]
 Verdict = Literal["passes", "fails", "not shown"]
@@ -137,6 +138,17 @@ class ModelAudit:
     def worst(self) -> Finding:
         """Return the first of `ordered`, which is the result of the audit."""
         return self.ordered()[0]
+
+    def not_tested(self) -> list[str]:
+        """Return for each reason the evaluators that took no part, and the reason.
+
+        Settings are named only where the same evaluator took part with others.
+        """
+        used = {id_of(finding.evaluator) for finding in self.findings}
+        by_reason: dict[str, dict[str, None]] = {}
+        for label, why in self.untested.items():
+            by_reason.setdefault(why, {})[label if id_of(label) in used else id_of(label)] = None
+        return [f"{', '.join(names)}, {why}" for why, names in by_reason.items()]
 
     def facts(self) -> dict[str, Any]:
         """Return everything as plain data in full precision."""

@@ -105,7 +105,7 @@ class Audit(Result):
         file.write_text(track_that("audit_page").audit_page(self.found, text("name", name)), encoding="utf-8")
 
     def _notes(self) -> list[str]:
-        return [self.measured]
+        return [self.measured, *(f"Not tested: {line}." for line in self.found.not_tested())]
 
 
 def audit(target: Any, shadow: Any = None, *, evaluators: Sequence[str | Component | Own] | None = None) -> Audit:

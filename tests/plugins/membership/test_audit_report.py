@@ -98,7 +98,17 @@ def test_it_names_what_was_not_tested_with_why_and_what_the_words_mean(tmp_path:
     assert "white-box, for want of the model itself" in text
     assert "neural" in text.partition("as others were asked for")[0].partition("What was not tested")[2]
     assert "A member is a record that the model was trained on" in text
-    assert "not tested: harness/rmia, for want of reference models" in " ".join(done.output.split())
+    assert "not tested: harness/lira, harness/rmia, for want of reference models" in " ".join(done.output.split())
+
+
+def test_one_attack_was_not_chosen_and_is_not_said_to_be_left_out(tmp_path: Path) -> None:
+    done = run(saved(tmp_path), "--report", tmp_path / "a.html", evaluators=("confidence",))
+    text = shown((tmp_path / "a.html").read_text())
+    assert "The first attack gives the result" not in text
+    assert "The first row is the result" not in done.output
+    left_out = text.partition("What was not tested")[2].partition("What to do")[0].split()
+    assert "confidence[per_class=False]," in left_out
+    assert "confidence," not in left_out
 
 
 def test_digests_and_the_command_repeat_the_page(tmp_path: Path) -> None:
@@ -181,7 +191,7 @@ def test_the_scale_has_models_between_chance_and_certainty_or_says_why_not(
     text = shown((tmp_path / "a.html").read_text())
     small, heart = (float(re.search(rf"{name} (\d\.\d+)", text)[1]) for name in ("small model", "learnt by heart"))
     assert 0.5 < small < 0.7 < heart
-    assert "2 networks on 150 handwritten digits" in text
+    assert f"2 networks on {EMBEDDED['options']['part']} handwritten digits" in text
 
     def missing(kind: str, name: str) -> None:
         raise Unavailable("no digits here")
