@@ -17,7 +17,7 @@ import platformdirs
 from imharness.components.provenance import Registered
 from imharness.components.registry import Registry, installed
 from imharness.contracts.component import SELECTABLE, Component
-from imharness.errors import UsageError, unknown_name
+from imharness.errors import ContractError, UsageError, unknown_name
 from imharness.notebook import components, given
 from imharness.notebook.arguments import flag, listed, naming, place, seed_of, shown, text, whole, wrong
 from imharness.notebook.digest import Undigestible, digest_of
@@ -29,10 +29,12 @@ from imharness.notebook.source import result_of
 from imharness.planning.plan import Graph
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
+from imharness.planning.selection import refuse_unused
 from imharness.ranking.entries import StoreEntries, examined_in
 from imharness.results.identity import digest
 from imharness.results.labels import id_of, method_of
 from imharness.results.store import Store
+from imharness.results.sweeps import causes_of
 from imharness.results.tasks import TaskRecord
 from imharness.running.executor import Preparation
 from imharness.running.session import Session
@@ -91,6 +93,7 @@ def evaluate(
 
     Raises:
         UsageError: an argument makes no sense; the message names it.
+        ContractError: no cell could be computed, because of an object or of the data; the message says why.
         StoreError: the store cannot be read or written.
     """
     seed, progress, device = seed_of(seed), flag("progress", progress), given.device_of(device)
@@ -111,6 +114,7 @@ def evaluate(
     extra = [*(entry for entry, _ in own), *([pixels] if pixels else [])]
     registry = installed().joined(extra)
     kinds = _kinds(registry, [o for o in objects if isinstance(o, str)], "objects", profile.tracks[id])
+    named = {kind: list(names) for kind, names in kinds.items()}
     for entry, _ in own:
         kinds.setdefault(entry.component.kind, []).append(entry.component.label)
     part = _selected(profile.tracks[id], registry, kinds, against, data)
@@ -128,6 +132,10 @@ def evaluate(
     )
     (graph,) = session.plan()
     graph.run_configuration = digest([graph.run_configuration, sorted(graph.tasks)])[:16]
+    for argument, names in (("objects", named), ("against", _kinds(registry, against or (), "against", part))):
+        refuse_unused([graph], registry, names, f"{argument}:")
+    if not graph.tasks:
+        raise UsageError(f"objects: track {id} planned no cell with what was asked for: {_gap(graph)}.")
     _used(graph, [entry.component for entry, _ in own], id)
     places.prepare()
     ours = {entry.component.label for entry, _ in own}
@@ -140,6 +148,8 @@ def evaluate(
             outcome = session.compute([graph], advance)
     finally:
         del _here[name]
+    if outcome.failed and not outcome.done:
+        raise ContractError(f"no cell could be computed: {causes_of(outcome.failed)[0].why}")
     drew = set(say_who_drew())
     _drawing.update(_name(entry) for entry, _ in own if entry.component.label in drew)
     return _result(session, graph, outcome, named=store is not None, own=ours)

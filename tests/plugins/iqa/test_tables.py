@@ -107,7 +107,7 @@ def test_groups_are_by_strength_metric_type_and_defense(study) -> None:
     strength = tables["by-strength-fixed"]
     assert [c.label for c in strength.columns[:2]] == ["D %, weak", "D %, strong"]
     one = {row.label: row.values for row in strength.rows}["x/one"]
-    assert (one["0_d"].value, one["1_d"].value) == (10, 20)
+    assert (one["weak_d"].value, one["strong_d"].value) == (10, 20)
     kinds = [c.label for c in tables["by-type-fixed"].columns[:3]]
     assert kinds == ["D %, black-box", "D %, white-box, bounded", "D %, white-box, unrestricted"]
     assert "by-metric-fixed" not in tables
