@@ -73,7 +73,8 @@ def refuse_unused(
         if asked and not any(isinstance(own, takes) for own in registry.find(kind, name)):
             fit = sorted({method_of(own.info.id) for own in registry.of_kind(kind) if isinstance(own, takes)})
             others = f"its {kind}s are {', '.join(fit)}" if fit else f"it takes no {kind}"
-            raise UsageError(f"{argument or f'--{kind}:'} {tracks} has no use for {named(registry, kind, [name])[0].info.id}; {others}.")
+            said = f"{tracks} has no use for {named(registry, kind, [name])[0].info.id}"
+            raise UsageError(f"{argument or f'--{kind}:'} {said}; {others}.")
 
 
 def refuse_missing(graphs: Sequence[Graph], registry: Registry, only: Mapping[str, Sequence[str]]) -> None:

@@ -222,6 +222,7 @@ def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
             "behind",
             f"{own.label} lost to the best other entry, with its simultaneous interval.",
             better="lower",
+            limits=None,
         ),
         ColumnSpec(
             key="coverage",

@@ -46,9 +46,7 @@ def _by(study: Study, facet: str, groups: Sequence[str], kind: str) -> Table:
     for defense in study.chosen:
         if half.of(defense).lines():
             values = {
-                f"{group}_{name}": _value(p.of(defense), name)
-                for group, (p, names) in parts.items()
-                for name in names
+                f"{group}_{name}": _value(p.of(defense), name) for group, (p, names) in parts.items() for name in names
             }
             rows.append(Row(label=defense, values=values))
     return Table(
@@ -58,9 +56,7 @@ def _by(study: Study, facet: str, groups: Sequence[str], kind: str) -> Table:
         + (" Fixed: the same attacks without knowledge of the defense." if kind == "adaptive" else "")
         + study.half,
         entry="defense",
-        columns=tuple(
-            column(name, group) for name in shown for group, (_, names) in parts.items() if name in names
-        ),
+        columns=tuple(column(name, group) for name in shown for group, (_, names) in parts.items() if name in names),
         rows=tuple(rows),
         note=study.note,
     )

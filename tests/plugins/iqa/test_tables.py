@@ -133,7 +133,7 @@ def test_transfer_is_the_mean_change_behind_the_other_defense(study, finished) -
     finished.add("transfer", shown, ("dataset", "metric", "source"))
     (table,) = transfer.tables(finished.query(), found)
     assert [c.label for c in table.columns] == ["x/a", "x/b"]
-    values = {row.label: [row.values[f"c{i}"] for i in (0, 1)] for row in table.rows}
+    values = {row.label: [row.values[name] for name in ("x/a", "x/b")] for row in table.rows}
     assert [v.value for v in values["x/a"]] == [10, 30]
     assert values["harness/none"][0].missing == "not attacked"
     assert values["harness/none"][1].value == pytest.approx(15)
