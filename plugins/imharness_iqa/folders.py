@@ -107,6 +107,7 @@ class FolderDataset(ImageDataset):
         columns = {key: np.array([values[i] for i in kept]) for key, values in listing.columns.items()}
         columns.setdefault("mos", np.full(len(names), np.nan))
         paths = [listing.folder / name for name in names]
+
         def load(positions: Sequence[int]) -> Images:
             stack = np.stack([_decoded(paths[p], sizes[names[p]]) for p in positions])
             return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()

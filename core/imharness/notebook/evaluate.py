@@ -66,8 +66,10 @@ def evaluate(
     By default this takes less than a minute on one core, with data and weights that ship (profile "quick"). iqa: eight
     photographs of 72 x 72 px, clean and in three severities of distortion; I-FGSM and Square at medium strength,
     by attackers who do not know the defense and by those who do; the small CNN as metric; ranked with no defense, JPEG,
-    blur and flip. perceptual: eight forced choices between distorted photographs of 176 px, also under I-FGSM within
-    4/255; ranked with L2, PSNR and SSIM. membership: digits and a small network in five splits, with simple evaluators.
+    blur and flip. The answer about a metric of your own comes first: what attackers gain on it without a defense, in
+    units of its spread on clean images, beside three embedded metrics. perceptual: eight forced choices between
+    distorted photographs of 176 px, also under I-FGSM within 4/255; ranked with L2, PSNR and SSIM. membership: digits
+    and a small network in five splits, with simple evaluators.
     reconstruction: thumbnails of 20 px, rebuilt from the gradient of an untrained LeNet.
 
     Your objects are computed in this process on one thread, like cells of a run, and give the same numbers as the same
@@ -117,7 +119,11 @@ def evaluate(
     named = {kind: list(names) for kind, names in kinds.items()}
     for entry, _ in own:
         kinds.setdefault(entry.component.kind, []).append(entry.component.label)
-    part = _selected(profile.tracks[id], registry, kinds, against, data)
+    rivals = _kinds(registry, against or (), "against", profile.tracks[id])
+    for kind in {entry.component.kind for entry, _ in own}:
+        if kind not in rivals:
+            kinds[kind] += registry.track(id).yardsticks.get(kind, ())
+    part = _selected(profile.tracks[id], registry, kinds, None if against is None else rivals, data)
     places, name = _store(store), uuid.uuid4().hex
     session = Session(
         places,
@@ -132,7 +138,7 @@ def evaluate(
     )
     (graph,) = session.plan()
     graph.run_configuration = digest([graph.run_configuration, sorted(graph.tasks)])[:16]
-    for argument, names in (("objects", named), ("against", _kinds(registry, against or (), "against", part))):
+    for argument, names in (("objects", named), ("against", rivals)):
         refuse_unused([graph], registry, names, f"{argument}:")
     if not graph.tasks:
         raise UsageError(f"objects: track {id} planned no cell with what was asked for: {_gap(graph)}.")
@@ -269,13 +275,12 @@ def _selected(
     part: TrackProfile,
     registry: Registry,
     kinds: Mapping[str, Sequence[str]],
-    against: Sequence[str] | None,
+    rivals: Mapping[str, Sequence[str]] | None,
     data: str | None,
 ) -> TrackProfile:
-    """Return what takes part: the objects, their rivals, and the profile's choice of every other kind."""
+    """Return what takes part: the objects, their rivals, if any were named, and the profile's choice of other kinds."""
     select = {kind: list(names) for kind, names in part.select.items()}
-    rivals = _kinds(registry, against or (), "against", part)
-    for kind in {*rivals, *kinds} if against is not None else ():
+    for kind in {*rivals, *kinds} if rivals is not None else ():
         select[kind] = [*_controls_among(registry, kind, part.select.get(kind, ())), *rivals.get(kind, ())]
     for kind, names in kinds.items():
         if kind not in select:

@@ -214,6 +214,11 @@ class Result:
 
         return dots(self.table(name).spec, None if column is None else text("column", column))
 
+    def _is_about(self, ranking: Ranking) -> bool:
+        """Say whether a ranking is about entries of the main table, as one of defenses is not about metrics."""
+        first = {row.label for own in self.made[:1] for row in own.rows}
+        return not first or bool(first & set(ranking.places))
+
     def _why(self) -> str:
         if self.failed:
             return f": {several(len(self.failed), 'cell')} failed, such as {_cause(causes_of(self.failed)[0])}"
@@ -236,8 +241,12 @@ class Result:
     def _notes(self) -> list[str]:
         """Return what readers of the main table must know: the claim, what was found, what failed, what is missing."""
         doubts = [f"{label} wins and decides nothing: {'; '.join(lines)}." for label, lines in self.flags.items()]
-        claims = [ranking.claim for ranking in self.rankings[:1] if ranking.claim]
+        claims = []
         for ranking in self.rankings[:1]:
+            if not self._is_about(ranking):
+                claims.append(f"What else was ranked stands in the table {ranking.table}.")
+                continue
+            claims += [ranking.claim] if ranking.claim else []
             claims += first_sentences(ranking.findings, "sentences in `findings`")
         lines = list(map(_cause, causes_of(self.failed)))[:SHOWN_FAILURES]
         failed = [f"{several(len(self.failed), 'cell')} failed:", *lines] if self.failed else []

@@ -6,27 +6,34 @@ import numpy as np
 
 from imharness.tables import ColumnSpec, Row, Table, Value, mean_value, missing, ranked
 from imharness_iqa.tables.data import BASELINE, MEASURES, Study, image_column
-from imharness_iqa.tables.order import Others, Ruler
+from imharness_iqa.tables.order import Ruler
+from imharness_iqa.tables.part import Part
 
 UNIT = "interquartile range of the scores of clean images"
+NO_SPREAD = "its scores of clean images do not differ, or are of one photograph"
 SCORES = ("spread", "lowest", "highest", "lower", "upper")
+Numbers = dict[str, list[float]]
+"""Unit -> a number under each condition."""
 
 
 def tables(study: Study) -> list[Table]:
     """Return the table of the metrics, the most robust first; none without results of attacks on them."""
-    blocks = study.reported.blocks
-    chosen = [
-        c
-        for c in study.reported.conditions
-        if blocks.conditions[c]["attacker"] == "fixed" and BASELINE in blocks.entries
-    ]
-    metrics = sorted({blocks.conditions[c]["metric"] for c in chosen})
-    attacks = sorted({blocks.conditions[c]["attack"] for c in chosen})
-    ruler = Ruler.of(study.reported_clean)
-    rows = [Row(label=metric, values=_values(study, ruler, metric, chosen)) for metric in metrics]
-    if not rows:
+    plain = study.attacked.where(attacker="fixed").of(BASELINE)
+    if not plain.lines():
         return []
-    columns = _columns(attacks)
+    ruler = Ruler.of(study.clean)
+    clean = study.clean.of(BASELINE)
+    rows = [
+        Row(
+            label=own,
+            values={
+                **_values(study, ruler, plain.where(metric=own)),
+                "srocc": clean.where(metric=own).correlation(resampled=True),
+            },
+        )
+        for own in plain.values("metric")
+    ]
+    columns = _columns(plain.values("attack"))
     return [
         Table(
             id="metrics",
@@ -34,7 +41,7 @@ def tables(study: Study) -> list[Table]:
             caption="What attackers gain on a metric without any defense, in the direction that it calls better. The "
             f"unit is the {UNIT}, which is measured, and so does not depend on the bounds that a metric declares: by 1 "
             "an image passes about from the lower quarter of clean images to the upper one. All metrics meet the same "
-            f"attacks on the same images.{study.half}",
+            "attacks on the same images.",
             entry="metric",
             columns=columns,
             rows=tuple(ranked(rows, columns[0])),
@@ -62,6 +69,13 @@ def _columns(attacks: Sequence[str]) -> tuple[ColumnSpec, ...]:
                 "attack on that image changes.",
             }
         ),
+        MEASURES["srocc"].model_copy(
+            update={
+                "label": "SROCC, clean",
+                "description": "Spearman correlation of the scores of clean images with the quality labels. A metric "
+                "that says nothing of quality can be robust, too.",
+            }
+        ),
         *(
             image_column(f"gain {own}", f"gain, spreads, {own}", "lower", 2, f"Gain of {own}, its strongest setting.")
             for own in attacks
@@ -71,60 +85,38 @@ def _columns(attacks: Sequence[str]) -> tuple[ColumnSpec, ...]:
     )
 
 
-def _values(study: Study, ruler: Ruler, metric: str, chosen: Sequence[int]) -> Mapping[str, Value]:
-    blocks = study.reported.blocks
-    row = blocks.entries.index(BASELINE)
-    gains: dict[str, dict[str, list[float]]] = {}
-    turned, shares, spreads = dict[str, list[float]](), dict[str, list[float]](), dict[str, float]()
-    scores, bounds = list[np.ndarray](), (np.nan, np.nan)
-    for c in chosen:
-        facts = blocks.conditions[c]
-        if facts["metric"] != metric:
-            continue
-        units = blocks.units[c].astype(str)
-        dataset = str(study.reported.sets[study.reported.places[c][0]])
-        others = ruler.others.get((dataset, metric), {}).get(BASELINE)
+def _values(study: Study, ruler: Ruler, plain: Part) -> Mapping[str, Value]:
+    """Return the numbers of one metric; `plain` has the attacks on it without a defense."""
+    blocks, (row,) = plain.blocks, plain.rows
+    found: dict[str, Numbers] = {}
+    spreads, scores = dict[str, float](), dict[str, np.ndarray]()
+    for c in plain.conditions:
+        key = str(plain.sets[plain.places[c][0]]), blocks.conditions[c]["metric"]
         start, end = (np.asarray(blocks.values[name][c][row], dtype=float) for name in ("defended", "score"))
         sign, lower, upper = (np.asarray(blocks.about[name][c], dtype=float) for name in ("sign", "lower", "upper"))
-        bounds = float(lower[0]), float(upper[0])
-        spread = _spread(others, bounds)
-        if others is not None and dataset not in spreads:
-            spreads[dataset] = spread
-            scores.append(others.scores)
+        spreads[key[0]] = float(ruler.spreads(key, [BASELINE], float(upper[0] - lower[0]))[0])
+        scores[key[0]] = ruler.others[key][BASELINE].scores
         moved = sign * (end - start)
-        passed = ruler.turned((dataset, metric), [BASELINE], blocks.units[c], start[None], end[None])[0]
-        for found, numbers in (
-            (gains.setdefault("", {}), moved / spread),
-            (gains.setdefault(facts["attack"], {}), moved / spread),
-            (turned, passed),
-            (shares, 100 * moved / (upper - lower)),
-        ):
-            for unit, number in zip(units, numbers, strict=True):
-                found.setdefault(unit, []).append(float(number))
-    values = {f"gain {attack}".strip(): _mean(study, own, NO_SPREAD) for attack, own in gains.items()}
-    values |= {"turned": _mean(study, turned, NO_SPREAD), "share": _mean(study, shares, "no finite score")}
-    if scores:
-        joined = np.concatenate(scores)
-        values |= {
-            "spread": Value(value=float(np.mean(list(spreads.values())))),
-            "lowest": Value(value=float(joined.min())),
-            "highest": Value(value=float(joined.max())),
-        }
-    return values | {"lower": Value(value=bounds[0]), "upper": Value(value=bounds[1])}
+        passed = ruler.turned(key, [BASELINE], blocks.units[c], start[None], end[None])[0]
+        shares = {"turned": passed, "share": 100 * moved / (upper - lower)}
+        gains = dict.fromkeys(("gain", f"gain {blocks.conditions[c]['attack']}"), moved / spreads[key[0]])
+        for name, numbers in {**shares, **gains}.items():
+            own = found.setdefault(name, {})
+            for unit, number in zip(blocks.units[c].tolist(), numbers.tolist(), strict=True):
+                own.setdefault(unit, []).append(number)
+    clean = np.concatenate(list(scores.values()))
+    facts = (np.mean(list(spreads.values())), clean.min(), clean.max(), lower[0], upper[0])
+    told = {name: _single(float(value)) for name, value in zip(SCORES, facts, strict=True)}
+    return {**{name: _mean(study, own) for name, own in found.items()}, **told}
 
 
-NO_SPREAD = "its scores of clean images do not differ, or are of one photograph"
+def _single(value: float) -> Value:
+    return missing(NO_SPREAD) if np.isnan(value) else Value(value=value)
 
 
-def _spread(others: Others | None, bounds: tuple[float, float]) -> float:
-    """Return the spread of clean scores, NaN where they do not differ."""
-    found = np.nan if others is None else others.spread()
-    return found if found > 0 else np.nan
-
-
-def _mean(study: Study, found: Mapping[str, Sequence[float]], none: str) -> Value:
+def _mean(study: Study, found: Numbers) -> Value:
     """Return the mean over images of the largest number of each, with an interval by photograph."""
-    most = {unit: float(np.max(known)) for unit, own in found.items() if len(known := np.array(own)[np.isfinite(own)])}
+    most = {unit: np.max(known) for unit, own in found.items() if len(known := np.array(own)[np.isfinite(own)])}
     if not most:
-        return missing(none)
+        return missing(NO_SPREAD)
     return mean_value(list(most.values()), [study.sources[unit][0] for unit in most])
