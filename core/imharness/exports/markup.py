@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from imharness.exports.layout import DIVIDED, Page, Part, parts_of
-from imharness.exports.sheets import Cell, Line, Sheet
+from imharness.exports.sheets import Cell, Line, Sheet, printed
 from imharness.reading.text import plain
 from imharness.results.findings import by_tier
 from imharness.results.identity import digest
@@ -71,7 +71,7 @@ def _found(sheet: Sheet) -> list[tuple[str, list[str]]]:
     """Return what the ranking of a sheet says and found, by tier; papers print labels without first-party owners."""
     claim = [("What the board says", [sheet.claim])] if sheet.claim else []
     tiers = [(tier.capitalize(), [own.text for own in found]) for tier, found in by_tier(sheet.findings).items()]
-    return [(tier, [text.replace("harness/", "") for text in texts]) for tier, texts in [*claim, *tiers]]
+    return [(tier, [printed(text) for text in texts]) for tier, texts in [*claim, *tiers]]
 
 
 def _latex_part(part: Part) -> str:

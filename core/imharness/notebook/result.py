@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from imharness.errors import UsageError, unknown_name
 from imharness.exports import Sheet, latex, markdown, sheet_of
+from imharness.exports.sheets import printed
 from imharness.notebook.arguments import listed, naming, text
 from imharness.notebook.writing import as_frame, as_html, as_text, leading, pandas_module
 from imharness.results.boards import Board
@@ -252,7 +253,7 @@ class Result:
         failed = [f"{several(len(self.failed), 'cell')} failed:", *lines] if self.failed else []
         gaps = list(dict.fromkeys(f"Missing: {gap.what} ({gap.reason})" for gap in self.missing))
         others = [f"Tables: {', '.join(self.tables)}."] if len(self.made) > 1 else []
-        return [*doubts, *claims, *failed, *gaps[:SHOWN_FAILURES], *others]
+        return [*doubts, *map(printed, claims), *failed, *gaps[:SHOWN_FAILURES], *others]
 
     def _repr_html_(self) -> str:
         table = as_html(self.table().short()) if self.made else f"<p>{html.escape(self.title)}: no table</p>"
