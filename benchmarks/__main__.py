@@ -17,8 +17,8 @@ from imharness.errors import Unavailable
 
 PARTS = (
     "wilcoxon", "full_reference", "jpeg", "attacks", "smoothing", "membership", "frechet", "perceptual",
-    "reconstruction", "runner", "balance", "ray", "sandbox", "records", "site", "tables", "entries", "annotation",
-    "gpu",
+    "reconstruction", "runner", "balance", "telling", "ray", "sandbox", "records", "site", "tables", "entries",
+    "annotation", "gpu",
 )  # fmt: skip
 
 

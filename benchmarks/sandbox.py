@@ -67,9 +67,15 @@ def _laid_out(folder: Path) -> Path:
     facts = folder / "image_privacy_harness-0.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {DISTRIBUTION}\nVersion: {own.version}\n")
-    points = [p for p in own.entry_points if p.group == "imharness" and p.name == "iqa"]
-    (facts / "entry_points.txt").write_text("[imharness]\n" + "".join(f"{p.name} = {p.value}\n" for p in points))
+    points = "".join(f"{module.rpartition('.')[2]} = {module}\n" for module in sorted(_modules()))
+    (facts / "entry_points.txt").write_text(f"[imharness]\n{points}")
     return folder
+
+
+def _modules() -> set[str]:
+    """Return the modules of iqa defenses without those of controls, which cannot be submitted."""
+    found = [c for c in installed().of_kind("defense") if type(c).__module__.startswith("imharness_iqa.")]
+    return {type(c).__module__ for c in found} - {type(c).__module__ for c in found if c.info.control}
 
 
 def _pairs(guest: Guest) -> Iterator[tuple[Component, Component]]:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from imharness.contests import share_of
 from imharness.statistics.differences import RESAMPLES, differences
-from imharness.statistics.means import means
-from imharness.stats import JACKKNIFED, jackknife, spearman_rows
+from imharness.statistics.means import JACKKNIFED, means
+from imharness.stats import jackknife, spearman_rows
 
 Floats = npt.NDArray[np.float64]
 PAGE = Path(__file__).parent / "concepts" / "statistics.md"
@@ -93,7 +93,7 @@ def _answers(
     plain = (rng.random(units) < 0.9).astype(float)
     won = (lost - SHARE) * 0.9 / 0.1
     own = {str(e): np.where(plain == 1, rng.random(units) >= lost, rng.random(units) < won) for e in range(entries)}
-    gate = share_of("accuracy", "none", SHARE, lambda entry: (own[entry], plain))
+    gate = share_of("accuracy", "none", SHARE, lambda entry: (own[entry], plain), answers=True)
     return [np.asarray(gate.above(entry)) for entry in own], [gate.values(entry) for entry in own]
 
 

@@ -42,11 +42,12 @@ def of_parts(parts: Sequence[float], tail: float, reach: float, values: Sequence
     half = (1 - (tail / 2) ** (1 / k)) * (reach + abs(mean)) if flat else t * error
     low, high = mean - half, mean + half
     if len(values):
-        low, high = score(x, values, t)
+        low, high = score(x, values, float(scipy.stats.norm.ppf(1 - tail / 2)))
+        return Mean(mean, low, high, k, score_needed(x, values, tail))
     elif skewed and not flat:
         ends = [end for bound in (t, -t) for end in [hall(x, bound)]]
         low, high = min(low, ends[0]), max(high, ends[1])
-    return Mean(mean, low, high, k, needed(abs(mean), error * np.sqrt(k), tail))
+    return Mean(mean, low, high, k, needed(abs(mean), error * np.sqrt(k), tail, reach))
 
 
 def hall(x: np.ndarray, bound: float) -> float:
@@ -64,28 +65,9 @@ def hall(x: np.ndarray, bound: float) -> float:
 def score(x: np.ndarray, values: Sequence[float], t: float) -> tuple[float, float]:
     """The means at which the score statistic is t; the likeliest shares by minimisation."""
     support = np.unique(values)
-    counts = np.array([(np.abs(x - v) < 1e-6).sum() for v in support])
 
     def statistic(end: float) -> float:
-        off = support - end
-        a, b = -len(x) / off.max(), -len(x) / off.min()
-        seen = counts > 0
-
-        def slope(m: float) -> float:
-            return float((counts[seen] * off[seen] / (len(x) + m * off[seen])).sum())
-
-        edge = 1e-11 * (b - a)
-        m = (
-            a
-            if slope(a + edge) <= 0
-            else b
-            if slope(b - edge) >= 0
-            else scipy.optimize.brentq(slope, a + edge, b - edge)
-        )
-        shares = np.zeros(len(support))
-        shares[seen] = counts[seen] / (len(x) + m * off[seen])
-        shares[-1 if m == a else 0] += max(0.0, 1 - shares.sum())
-        return abs(x.mean() - end) * np.sqrt(len(x)) - t * np.sqrt((shares * off**2).sum())
+        return abs(x.mean() - end) * np.sqrt(len(x)) - t * spread_around(x, support, end)
 
     ends = [
         float(scipy.optimize.brentq(statistic, x.mean() + (edge - x.mean()) * 1e-9, edge + (x.mean() - edge) * 1e-12))
@@ -96,10 +78,45 @@ def score(x: np.ndarray, values: Sequence[float], t: float) -> tuple[float, floa
     return ends[0], ends[1]
 
 
-def needed(size: float, spread: float, tail: float) -> int | None:
-    if not size > 0 or not spread > 0:
-        return None
+def score_needed(x: np.ndarray, values: Sequence[float], tail: float) -> int | None:
+    """By the normal distribution: the spread around 0 at the bound, and the sample's for the power."""
+    around, counts = spread_around(x, np.unique(values), 0.0), np.arange(FEWEST, 1001)
+    reached = scipy.stats.norm.isf(tail / 2) * around + scipy.stats.norm.isf(0.2) * x.std()
+    enough = abs(x.mean()) * np.sqrt(counts) >= reached
+    return int(counts[enough][0]) if enough.any() and x.mean() else None
+
+
+def spread_around(x: np.ndarray, support: np.ndarray, end: float) -> float:
+    """The spread of the likeliest shares of values whose mean is `end`."""
+    counts = np.array([(np.abs(x - v) < 1e-6).sum() for v in support])
+    off = support - end
+    a, b, seen = -len(x) / off.max(), -len(x) / off.min(), counts > 0
+
+    def slope(m: float) -> float:
+        return float((counts[seen] * off[seen] / (len(x) + m * off[seen])).sum())
+
+    edge = 1e-11 * (b - a)
+    m = a if slope(a + edge) <= 0 else b
+    if slope(a + edge) > 0 > slope(b - edge):
+        m = scipy.optimize.brentq(slope, a + edge, b - edge)
+    shares = np.zeros(len(support))
+    shares[seen] = counts[seen] / (len(x) + m * off[seen])
+    shares[-1 if m == a else 0] += max(0.0, 1 - shares.sum())
+    return float(np.sqrt((shares * off**2).sum()))
+
+
+def reach_of(every: Sequence[Sequence[float]]) -> float:
+    """The largest number of any unit and entry: an unmeasured unit may have it."""
+    return max((abs(x) for own in every for x in own), default=0.0)
+
+
+def needed(size: float, spread: float, tail: float, reach: float) -> int | None:
     counts = np.arange(FEWEST, 1001)
+    if not size > 0:
+        return None
+    if not spread > 0:
+        enough = (1 - (tail / 2) ** (1 / counts)) * (reach + size) < size
+        return int(counts[enough][0]) if enough.any() else None
     power = scipy.stats.nct.sf(scipy.stats.t.isf(tail / 2, counts - 1), counts - 1, size / spread * np.sqrt(counts))
     return int(counts[power >= 0.8][0]) if (power >= 0.8).any() else None
 
@@ -286,7 +303,8 @@ def _places(places: Facts) -> None:
     for own in places.values():
         for kept in own["kept"]:
             if kept["parts"]:
-                mean = of_parts(kept["parts"], kept["tail"], max(map(abs, kept["parts"])), kept["values"], skewed=True)
+                alike = [k["parts"] for p in places.values() for k in p["kept"] if k["label"] == kept["label"]]
+                mean = of_parts(kept["parts"], kept["tail"], reach_of(alike), kept["values"], skewed=True)
                 state = "passes" if mean.low > 0 else "fails" if mean.high < 0 else "not told"
                 if kept["low"] is None:
                     state, mean.low, mean.high = "not told", np.nan, np.nan
@@ -335,10 +353,10 @@ def _sentences(
         others = [o for o in best[1:] if o in judge.worst and best[0] in judge.worst]
         if others and not all(judge.ahead(best[0], o).low > 0 for o in best[1:] if o in others):
             said.append(("open", "may be best", best[0], *sorted(others)))
-        for e in able:
-            for c in controls:
+        for e in own:
+            for c in controls if e in able else {ranking["undefended"]} & set(controls):
                 if e in judge.worst and c in judge.worst:
-                    gap = judge.ahead(e, c, tail_of(judge, len(able)))
+                    gap = judge.ahead(e, c, tail_of(judge, len(able)) if e in able else None)
                     said += [("open", "not told", e, c)] if not (gap.low > 0 or gap.high < 0) else []
     return said
 
@@ -346,19 +364,22 @@ def _sentences(
 def _numbers(finding: Facts, judges: Sequence[Scores], ranking: Facts, places: Facts) -> None:
     judge = next((own for own in judges if own.index["measure"] == finding["measure"]), judges[0])
     for other, number in finding["against"].items():
-        control = finding["kind"] == "not told"
-        able = sum(
-            p["complete"] and not p["control"] and not p["flags"] and p["gate"] in ("passes", "not told")
-            for p in places.values()
-        )
-        same(number, judge.ahead(finding["entry"], other, tail_of(judge, able) if control else None))
+        able = [
+            label
+            for label, p in places.items()
+            if p["complete"] and not p["control"] and not p["flags"] and p["gate"] in ("passes", "not told")
+        ]
+        control = finding["kind"] == "not told" and finding["entry"] in able
+        same(number, judge.ahead(finding["entry"], other, tail_of(judge, len(able)) if control else None))
     place, facts = places[finding["entry"]], finding["facts"]
     if finding["kind"] == "moves":
-        parts = place["moved"]["parts"]
-        same(facts["change"], of_parts(parts, place["moved"]["tail"], max(map(abs, parts)), skewed=True))
+        parts, tail = place["moved"]["parts"], place["moved"]["tail"]
+        every = [own["moved"]["parts"] for own in places.values() if own["moved"]]
+        same(facts["change"], of_parts(parts, tail, reach_of(every), skewed=True))
     if finding["kind"] == "broken":
         for name, parts in zip(("seems", "rest"), place["broken"]["parts"], strict=True):
-            same(facts[name], of_parts(parts, ranking["broken_tail"], 0.0, skewed=True))
+            every = [x for own in places.values() if own["broken"] for x in own["broken"]["parts"]]
+            same(facts[name], of_parts(parts, ranking["broken_tail"], reach_of(every), skewed=True))
         assert facts["seems"]["low"] > 0 > facts["rest"]["high"]
     for number in (*finding["against"].values(), *facts.values()):
         shown = f"{abs(number['value']):.{finding['decimals']}f}"

@@ -16,7 +16,10 @@ name=$(basename "$0")
 case "$name $*" in
   "python3 -m venv "*) mkdir -p "$3/bin" && for own in pip uv; do cp "$0" "$3/bin/$own"; done ;;
   "uv venv "*) mkdir -p "${!#}/bin" && touch "${!#}/bin/activate" ;;
-  "harness run "*) mkdir -p "${!#}" && echo 'acme/median-smoothing[radius=2]' > "${!#}/iqa.html" ;;
+  "uv python find "*) [[ -n $FAILING && "$*" == *"${FAILING#uv }"* ]] && exit 3; echo "$0" && exit ;;
+  "harness run "*) mkdir -p "${!#}" && for track in iqa membership perceptual reconstruction; do
+    echo '<table>acme/median-smoothing[radius=2]' > "${!#}/$track.html"
+  done ;;
   "harness site publish "*) mkdir -p "$6/v/ci" && touch "$6/v/ci/index.html" ;;
 esac
 echo "called: $name $*"
@@ -42,7 +45,12 @@ def ran(folder: Path, failing: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
         timeout=400,
-        env={"PATH": f"{bin}{os.pathsep}{os.environ['PATH']}", "TMPDIR": str(folder), "FAILING": failing},
+        env={
+            "PATH": f"{bin}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(folder),
+            "TMPDIR": str(folder),
+            "FAILING": failing,
+        },
     )
 
 
@@ -62,9 +70,12 @@ def test_a_run_without_a_failure_runs_every_step_and_leaves_nothing(tmp_path: Pa
         "mypy --strict",
         "distributions",
         "harness run --all",
+        "pytest -n 0 tests/core/notebook",
         "harness site publish",
     )
     assert [step for step in steps if f"called: {step}" not in done.stdout] == []
+    for installed in ("/newer/bin/python .[test]", "/lowest/bin/python --resolution lowest-direct ."):
+        assert installed in done.stdout
     assert "FAILED" not in done.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"bin", ".ci", "submissions"}
 
@@ -80,7 +91,10 @@ def test_a_run_without_a_failure_runs_every_step_and_leaves_nothing(tmp_path: Pa
         ("-m objects", "tests on object stores"),
         ("-m ray", "tests on Ray"),
         ("mypy --strict", "the package and a small run"),
-        ("harness run", "the package and a small run"),
+        ("harness run --all", "the package and a small run"),
+        ("store-lowest", "the lowest versions"),
+        ("store-newer", "Python 3.13"),
+        ("lowest-direct", "other versions"),
     ],
 )
 def test_a_failing_step_fails_the_run_and_shows_its_output(failing: str, step: str, tmp_path: Path) -> None:
@@ -90,7 +104,14 @@ def test_a_failing_step_fails_the_run_and_shows_its_output(failing: str, step: s
     assert done.stdout.count("this is why") == tries
     if step:
         assert done.stdout.endswith(f"FAILED: {step} (3)\n")
-    assert ("called: harness site publish" in done.stdout) == failing.startswith("-m ")
+    assert ("called: harness site publish" in done.stdout) == failing.startswith(("-m ", "store-"))
+
+
+def test_without_the_newer_python_the_run_says_so_and_goes_on(tmp_path: Path) -> None:
+    done = ran(tmp_path, "uv python ")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Python 3.13 is not here and cannot be fetched: nothing is tried with it.\n" in done.stdout
+    assert "/newer/" not in done.stdout
 
 
 def test_tests_are_run_by_the_words_of_the_readme_and_nothing_is_set_for_them() -> None:

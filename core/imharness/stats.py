@@ -7,23 +7,21 @@ from imharness.statistics.correlation import correlate, kendall_rows, pearson_ro
 from imharness.statistics.differences import MOST, Differences, Told, contributions, differences
 from imharness.statistics.kruskal_wallis import KruskalWallis, kruskal_wallis
 from imharness.statistics.mean_spearman import mean_spearman
-from imharness.statistics.means import JACKKNIFED, jackknife
+from imharness.statistics.means import jackknife
 from imharness.statistics.ranks import front
-from imharness.statistics.roc import accusable, auc, balanced_accuracy, fewest_non_members, tpr_at_fpr
+from imharness.statistics.roc import auc, balanced_accuracy, tpr_at_fpr
 from imharness.statistics.wilcoxon import wilcoxon_greater
 from imharness.statistics.win_rates import ALPHA, bradley_terry
 
 __all__ = [
     "ALPHA",
     "FEWEST",
-    "JACKKNIFED",
     "MOST",
     "Differences",
     "Interval",
     "KruskalWallis",
     "NotTestable",
     "Told",
-    "accusable",
     "auc",
     "balanced_accuracy",
     "bradley_terry",
@@ -32,7 +30,6 @@ __all__ = [
     "contributions",
     "correlate",
     "differences",
-    "fewest_non_members",
     "front",
     "interval",
     "jackknife",

@@ -144,7 +144,8 @@ def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], 
     """Import TABLE, per-image scores that someone else measured; the tables show them, marked external.
 
     Columns: image, metric, attack, strength, defense, clear, attacked, defended_clear, defended_attacked; mos, adaptive
-    (0 or 1) and reference (the photograph that several images were made from) are optional.
+    (0 or 1) and reference (the photograph that several images were made from) are optional. The defense "none" is no
+    defense; without it, and without a run, no entry can be shown to keep anything.
     """
     from imharness.commands import add_external, build_site, component, console
     from imharness_iqa.external import outside_range, read_external

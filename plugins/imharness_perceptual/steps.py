@@ -7,7 +7,6 @@ import torch
 
 from imharness.data import ImageSet
 from imharness.tracks import StepContext, StepResult, step
-from imharness_perceptual.lent_gradient import LentGradient
 
 UNKNOWN = {
     "family": "",
@@ -55,21 +54,21 @@ def distance(context: StepContext) -> StepResult:
 def attack(context: StepContext) -> StepResult:
     """Push distorted images away from their references by the metric; results are rounded to 8 bits first.
 
-    The attack follows the metric's gradient, that of a substitute, or scores alone; ``along`` says which.
+    The attack follows the metric's gradient, that of a substitute, or scores alone; ``along`` says which. To follow a
+    substitute is backward pass differentiable approximation (Athalye, Carlini & Wagner, "Obfuscated gradients give a
+    false sense of security", ICML 2018, section 4.1), but that its scores are followed, too.
     """
     images = context.images()
     drawn = spread(images, int(context.options["images"]))
     metric, farther = context.build("metric"), -context.component("metric").closeness
+    followed = SUBSTITUTE if SUBSTITUTE in context.roles else "metric"
     perturb, component, origin = context.build("attack"), context.component("attack"), _origins(images)
     chosen = images.at(drawn)
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         names = [chosen.names[p] for p in positions]
         reference = images.load([origin[drawn[p]] for p in positions]).to(batch.device)
-        target = context.target("metric", names, attack="attack", reference=reference)
-        if SUBSTITUTE in context.roles:
-            lent = context.target(SUBSTITUTE, names, attack="attack", reference=reference)
-            target = LentGradient(target, lent)
+        target = context.target(followed, names, attack="attack", reference=reference)
         attacked = perturb(batch, target, context.rng(names, "attack", component.label)).mul(255).round() / 255
         return {
             "before": farther * metric(batch, reference),

@@ -80,7 +80,7 @@ class PerceptualTrack(Track):
             return None
         asked = min(self.attacked_images or units, units) if spec.step == attack.name else units
         changed_by = spec.components.get("attack")
-        passes = 2 if changed_by is None else _passes(changed_by.parameters, lent=SUBSTITUTE in spec.components)
+        passes = 2 if changed_by is None or SUBSTITUTE in spec.components else _passes(changed_by.parameters)
         return Work(asked, float(asked * passes * _pass(spec)))
 
     def report(self, query: Query) -> TrackReport:
@@ -97,10 +97,10 @@ def _ball(method: Attack, radius: int) -> Attack | None:
     return method.with_parameters(**{name: size, **({"alpha": size / STEPS} if "alpha" in fields else {})})
 
 
-def _passes(parameters: Mapping[str, Any], *, lent: bool) -> int:
-    """Return the passes of an attack; one back counts as two, and one of a substitute as none."""
+def _passes(parameters: Mapping[str, Any]) -> int:
+    """Return the passes of an attack on a metric; one back counts as two."""
     steps = next((int(parameters[name]) for name in ("iterations", "steps", "queries") if name in parameters), 1)
-    return steps if lent or "queries" in parameters else 3 * steps
+    return steps if "queries" in parameters else 3 * steps
 
 
 def _pass(spec: TaskSpec) -> float:

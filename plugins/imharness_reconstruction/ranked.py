@@ -173,7 +173,16 @@ def _rules(
         controls=_never_crowned(query, scores.entries, accuracy),
         flags=flags_of(query, scores.entries),
         references=frozenset({FLOOR}),
-        gates=(share_of(utility.label, best, share, lambda entry: _beside_plain(right, entry, best), among=len(plain)),)
+        gates=(
+            share_of(
+                utility.label,
+                best,
+                share,
+                lambda entry: _beside_plain(right, entry, best),
+                among=len(plain),
+                answers=True,
+            ),
+        )
         if right is not None
         else (),
         alike=lambda own: (*(own[name] for name in ("dataset", "state")), SURVIVING.sub("", own["attack"])),
@@ -377,7 +386,7 @@ def _beside(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy
             label="converged",
             decimals=2,
             unit="private image",
-            cluster_unit="photograph",
+            cluster_unit=of_source(rules.scores).get("cluster_unit", ""),
             description="Share of the private images for which at least one attack converged.",
         )
     )

@@ -31,7 +31,7 @@ class ReconstructionTrack(Track):
 
     info = Info(
         id="harness/reconstruction",
-        version="3",
+        version="4",
         paper="sun2023",
     )
     title = "Reconstruction privacy"

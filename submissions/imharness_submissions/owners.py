@@ -9,17 +9,17 @@ from imharness.results.identity import DISTRIBUTION, HARNESS
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Submission
 
-_ALIKE = (("rn", "m"), ("vv", "w"), ("cl", "d"), ("0", "o"), ("1", "l"), ("i", "l"), ("5", "s"))
+_ALIKE = (("rn", "m"), ("vv", "w"), ("cl", "d"), ("0", "o"), ("1", "l"), ("i", "l"), ("5", "s"), ("3", "e"), ("4", "a"))
 
 
 def check_reserved(submission: Submission) -> None:
     """Raise `UsageError` for a submission under the name of this project, or under one that looks like it."""
     for owner in _owners(entry.id for entry in submission.entries):
-        if _skeleton(owner) == _skeleton(HARNESS):
+        if _reads_like(owner, HARNESS):
             raise UsageError(
                 f"the owner {owner!r} of ids is, or looks like, {HARNESS!r}, which is reserved; use your own"
             )
-    if _skeleton(submission.package.name) == _skeleton(DISTRIBUTION):
+    if _reads_like(submission.package.name, DISTRIBUTION):
         raise UsageError(f"the package is called {submission.package.name!r}, which is, or looks like, this project")
 
 
@@ -61,12 +61,31 @@ def _owners(ids: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(id.partition("/")[0] for id in ids))
 
 
+def _reads_like(one: str, other: str) -> bool:
+    """Say whether two names look alike, or differ by a slip of the pen."""
+    return _nearly(_plain(one), _plain(other)) or _nearly(_skeleton(one), _skeleton(other))
+
+
+def _nearly(one: str, other: str) -> bool:
+    """Say whether two names are nearly equal: at most one sign of each has to be left out."""
+    return not {one, *_shorter(one)}.isdisjoint({other, *_shorter(other)})
+
+
+def _shorter(name: str) -> Iterator[str]:
+    """Yield a name without each of its signs."""
+    return (name[:place] + name[place + 1 :] for place in range(len(name)))
+
+
 def _skeleton(name: str) -> str:
     """Return what is left of a name when signs that look alike, capital letters and separators are made equal.
 
     Ids are ASCII, so that letters of other scripts cannot occur in them.
     """
-    plain = "".join(sign for sign in name.casefold() if sign.isalnum())
+    plain = _plain(name)
     for sign, alike in _ALIKE:
         plain = plain.replace(sign, alike)
     return plain
+
+
+def _plain(name: str) -> str:
+    return "".join(sign for sign in name.casefold() if sign.isalnum())

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from pydantic import Field
 
 from imharness.components.registry import installed
 from imharness.images import DefenseInfo, ImageRng, Images, Inverse, Purification, Purifier
@@ -87,7 +88,7 @@ class NoisyGate(Purification):
     """Destroy a few photographs, known by their colour, and crush the scores of the others."""
 
     info = _info("noisy-gate")
-    share: float = 0.3
+    share: float = Field(default=0.3, ge=0, le=1, description="Share of the photographs.")
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
@@ -130,7 +131,7 @@ class TinyGradient(Purification):
     """Blur, with a gradient of the right direction that is too small for many attacks."""
 
     info = _info("tiny-gradient", differentiable=True)
-    scale: float = 1e-30
+    scale: float = Field(default=1e-30, gt=0, description="Factor.")
 
     def build(self, device: torch.device) -> Purifier:
         return lambda images, rng: _Scaled.apply(_blur(images), self.scale)
@@ -140,7 +141,7 @@ class HugeGradient(TinyGradient):
     """Blur, with a gradient so large that sums of it are infinite."""
 
     info = _info("huge-gradient", differentiable=True)
-    scale: float = 1e38
+    scale: float = Field(default=1e38, gt=0, description="Factor.")
 
 
 class Steps(Purification):
@@ -150,39 +151,6 @@ class Steps(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         return lambda images, rng: (images * 8).round() / 8
-
-
-class HashDither(Purification):
-    """Add noise that follows from the last bits of the image, and call that not random."""
-
-    info = _info("hash-dither")
-
-    def build(self, device: torch.device) -> Purifier:
-        def purify(images: Images, rng: ImageRng) -> Images:
-            return (images + 0.25 * (_hash(images) - 0.5)).clamp(0, 1)
-
-        return purify
-
-
-def _hash(images: Images) -> Images:
-    """Return noise in [0, 1) for each image, another one after any change of 1/255."""
-    bits = (images.detach() * 255).round().long()
-    seeds = (bits.flatten(1) * torch.arange(1, bits[0].numel() + 1)).sum(dim=1).tolist()
-    return torch.stack([torch.rand(images.shape[1:], generator=torch.Generator().manual_seed(s)) for s in seeds])
-
-
-class HashMirror(Purification):
-    """Show one of four views, chosen by the last bits of the image, with the right gradient of that view."""
-
-    info = _info("hash-mirror", differentiable=True)
-
-    def build(self, device: torch.device) -> Purifier:
-        def purify(images: Images, rng: ImageRng) -> Images:
-            chosen = (_hash(images)[:, 0, 0, 0] * 4).long()
-            views = torch.stack([images, images.flip(2), images.flip(3), images.flip(2, 3)])
-            return views[chosen, torch.arange(len(images))]
-
-        return purify
 
 
 class LowpassGradient(Purification):
@@ -247,7 +215,7 @@ class Rerater(Purification):
     """Blur as much as an estimate of its own says, in steps, so that the metric repeats the estimate."""
 
     info = _info("rerater")
-    steps: int = 12
+    steps: int = Field(default=12, ge=2, le=50, description="Steps of the estimate.")
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
@@ -262,7 +230,7 @@ class Detector(Purification):
     """Blur, and do something else where an image looks attacked."""
 
     info = _info("detector")
-    what: str = "nan"
+    what: str = Field(default="nan", description="What it does.")
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
@@ -282,7 +250,7 @@ class Odd(Purification):
     """Return a tensor that is odd in memory or type."""
 
     info = _info("odd")
-    how: str = "stride"
+    how: str = Field(default="stride", description="What is odd.")
 
     def build(self, device: torch.device) -> Purifier:
         odd: dict[str, Callable[[Images], Images]] = {
@@ -334,20 +302,6 @@ class NotRandom(Purification):
         return lambda images, rng: _blur(images)
 
 
-class Seeded(Purification):
-    """Blur, with a little noise of a fixed pattern; its seed is a parameter, the best of which wins."""
-
-    info = _info("seeded", differentiable=True, grid={"seed": tuple(range(300))})
-    seed: int = 0
-
-    def build(self, device: torch.device) -> Purifier:
-        def purify(images: Images, rng: ImageRng) -> Images:
-            drawn = torch.rand(images.shape[1:], generator=torch.Generator().manual_seed(self.seed))
-            return (_blur(images) + 0.1 * (drawn - 0.5)).clamp(0, 1)
-
-        return purify
-
-
 class Denormal(Purification):
     """Leave a contrast that is below the normal range of numbers."""
 
@@ -396,11 +350,10 @@ class LookUp(Purification):
     """Answer with the public photograph that an image is nearest to, if it is near; else leave the image."""
 
     info = _info("look-up")
-    near: float = 0.06
-    dataset: str = "harness/pictures"
+    near: float = Field(default=0.06, ge=0, le=1, description="Root mean square distance at which it knows one.")
 
     def build(self, device: torch.device) -> Purifier:
-        held = installed().one("dataset", self.dataset).with_parameters(size=72).build(device)
+        held = installed().one("dataset", "harness/pictures").with_parameters(size=48).build(device)
         known = held.load(list(range(len(held.names))))
 
         def purify(images: Images, rng: ImageRng) -> Images:

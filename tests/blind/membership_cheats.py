@@ -1,6 +1,7 @@
 """Cheats of the track membership, written from the documentation alone."""
 
 import torch
+from pydantic import Field
 
 from imharness.membership import (
     DefenderOutputs,
@@ -37,7 +38,7 @@ class MemberLie(MembershipRelease):
     """Release a wrong label for every second member: no test row notices."""
 
     info = MembershipDefenseInfo(id="acme/member-lie", version="1")
-    share: float = 0.3
+    share: float = Field(default=0.3, ge=0, le=1, description="Share of the members.")
 
     def build(self, device: torch.device) -> ReleaseOutputs:
         def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
@@ -67,7 +68,7 @@ class OddRelease(MembershipRelease):
     """Release what are no probabilities."""
 
     info = MembershipDefenseInfo(id="acme/odd-release", version="1")
-    how: str = "nan"
+    how: str = Field(default="nan", description="What is odd.")
 
     def build(self, device: torch.device) -> ReleaseOutputs:
         def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
@@ -84,7 +85,7 @@ class OddEvaluator(MembershipEvaluator):
     """Score rows by something that says nothing, or by no number."""
 
     info = Info(id="acme/odd-evaluator", version="1")
-    how: str = "order"
+    how: str = Field(default="order", description="What is odd.")
 
     def build(self, device: torch.device) -> InferMembership:
         def infer(query: MembershipQuery) -> Scores:

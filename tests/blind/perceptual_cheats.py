@@ -1,8 +1,9 @@
-"""Cheats of perceptual and of iqa: metrics, attacks, certifications; written from the documentation alone."""
+"""Distances, metrics, attacks and certifications that cheat, written from the documentation alone."""
 
 from collections.abc import Callable
 
 import torch
+from pydantic import Field
 
 from imharness.images import (
     Attack,
@@ -34,7 +35,7 @@ class Distance(FullReferenceMetric):
     """A distance that gains by ties, sizes or what it does not look at."""
 
     info = MetricInfo(id="acme/distance", version="1", higher_means="worse_quality", unit="1")
-    how: str = "constant"
+    how: str = Field(default="constant", description="How it gains.")
 
     def build(self, device: torch.device) -> FullReferenceScore:
         ways: dict[str, Callable[[Images, Images], Scores]] = {
@@ -81,7 +82,7 @@ class OddAttack(Attack):
         norm="unrestricted",
         strengths={"weak": {}, "medium": {}, "strong": {}},
     )
-    how: str = "nothing"
+    how: str = Field(default="nothing", description="What it returns.")
 
     def budget(self) -> Budget:
         return Budget()

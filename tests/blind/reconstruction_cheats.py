@@ -1,6 +1,7 @@
 """Cheats of the track reconstruction, written from the documentation alone."""
 
 import torch
+from pydantic import Field
 
 from imharness.gradients import (
     GradientDefense,
@@ -87,13 +88,13 @@ class SelectiveNoise(GradientDefense):
     """Share noise in place of large gradients, and others as they are."""
 
     info = Info(id="acme/selective-noise", version="1")
-    above: float = 1.0
+    above: float = Field(default=1.0, gt=0, description="Norm from which on.")
 
     def build(self, device: torch.device) -> ProtectGradients:
         def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
             norm = torch.stack([g.flatten(1).square().sum(dim=1) for g in gradients.values()]).sum(dim=0).sqrt()
             return {
-                n: torch.where((norm > self.above).view(-1, *[1] * (g.ndim - 1)), rng.normal(*g.shape[1:]) * g.std(), g)
+                n: torch.where((norm > self.above).view(-1, *[1] * (g.ndim - 1)), rng.normal(*g.shape[1:]) * 0.1, g)
                 for n, g in gradients.items()
             }
 
@@ -126,7 +127,7 @@ class Sharing(GradientDefense):
             norm = torch.stack([g.flatten(1).square().sum(dim=1) for g in gradients.values()]).sum(dim=0).sqrt()
             asked = norm > 1.0001
             return {
-                n: torch.where(asked.view(-1, *[1] * (g.ndim - 1)), rng.normal(*g.shape[1:]) * g.std(), g)
+                n: torch.where(asked.view(-1, *[1] * (g.ndim - 1)), rng.normal(*g.shape[1:]) * 0.1, g)
                 for n, g in gradients.items()
             }
 
@@ -137,7 +138,7 @@ class Huge(GradientDefense):
     """Multiply by a large number, or return what is no number."""
 
     info = Info(id="acme/huge", version="1")
-    factor: float = 1e30
+    factor: float = Field(default=1e30, description="Factor.")
 
     def build(self, device: torch.device) -> ProtectGradients:
         return lambda gradients, rng: {n: g * self.factor for n, g in gradients.items()}

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.typed_commands import ROOT
 
 FILE = ROOT / "deploy" / "Dockerfile"
 TEXT = FILE.read_text()
+LOCK = (ROOT / "requirements.lock").read_text()
 STAND_IN = """#!/bin/bash
 printf '%s\\t%s\\t%s\\n' "$(basename "$0")" "${PIP_EXTRA_INDEX_URL:-}" "$*" >> "$LOG"
 """
@@ -31,8 +33,9 @@ def steps(folder: Path, **given: str) -> list[list[str]]:
     environment = (
         {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "LOG": str(folder / "log")} | arguments() | given
     )
+    shutil.copy(ROOT / "requirements.lock", folder)
     for step in re.findall(r"^RUN (.+)$", TEXT, re.M):
-        subprocess.run(["sh", "-euc", step], env=environment, check=True, timeout=400)
+        subprocess.run(["sh", "-euc", step], env=environment, check=True, timeout=400, cwd=folder)
     return [line.split("\t") for line in (folder / "log").read_text().splitlines()]
 
 
@@ -43,6 +46,10 @@ def test_its_steps_install_the_sandbox_and_the_harness(tmp_path: Path, variant: 
     assert calls[1][2].split()[0] == "install"
     assert calls[1][2].split()[-1] == "bubblewrap"
     assert calls[3][1] == index
+    assert "--constraint versions.txt" in calls[3][2]
+    versions = (tmp_path / "versions.txt").read_text().splitlines()
+    locked = re.findall(r"^[\w.-]+==[^\s\\]+", LOCK, re.M)
+    assert [str(Requirement(line)).partition(";")[0].strip() for line in versions] == locked
     own, ray = shlex.split(calls[3][2])[-2:]
     assert own == "/home/ray/harness[ray,dp]"
     assert Requirement(ray).specifier.contains(arguments()["RAY"])

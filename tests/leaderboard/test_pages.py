@@ -131,6 +131,8 @@ def test_n_is_shown_as_units_and_what_they_come_from(built: Path) -> None:
     assert column.count(Value(value=1.0, n=36, clusters=4)) == "36 images of 4 photographs"
     assert column.count(Value(value=1.0, n=1, clusters=1)) == "1 image of 1 photograph"
     assert column.count(Value(value=1.0)) == ""
+    split = ColumnSpec(key="d", label="D", description="", unit="split", cluster_unit="split")
+    assert split.count(Value(value=1.0, n=12, clusters=12)) == "12 splits"
     assert ColumnSpec(key="d", label="D", description="").count(Value(value=1.0, n=3, clusters=2)) == "n 3 of 2 sources"
     text = pages(built)["plain.html"]
     assert "1.000 – 1.500, 7 images of 3 photographs" in text

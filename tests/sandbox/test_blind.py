@@ -66,7 +66,6 @@ DEFENSES = (
     Case("differs_by_position", "behaves by the place of an image in a call", STATE),
     Case("differs_by_gradient", "shows another function to whoever takes its gradient", HARMLESS),
     Case("differs_by_age", "behaves by the age of its process", STATE),
-    Case("differs_by_birth", "behaves by the age of a process that was started before it was wanted", STATE),
     Case("differs_by_second", "behaves by the clock", STATE),
     Case("knows_streams", "knows kept results by their random streams", HARMLESS),
     Case("remembers_in_streams", "counts queries in the random streams", HARMLESS),
@@ -136,6 +135,18 @@ def test_defenses(case: Case, guest: Guest, offered: dict[str, Sandboxed]) -> No
         assert torch.allclose(kept, images, atol=1e-6), case.tries
 
 
+def test_a_call_is_asked_again_in_a_process_that_is_young(guest: Guest, offered: dict[str, Sandboxed]) -> None:
+    """One that was started before it was wanted would be as old as that of the search, and answer alike."""
+    images, guest.attempts = 0.1 + 0.5 * sample_images(ROWS, SIDE, SIDE, 3), []
+    built = offered["differs_by_birth"].build(CPU)
+    built.remote._draw.manual_seed(LAST)
+    for _ in range(SEARCHED):
+        shown = built(images, ImageRng(range(ROWS)))
+    assert torch.equal(shown, images), "in an old process it is honest"
+    with pytest.raises(ContractError, match="asked again"):
+        guest.end_task(False)
+
+
 def test_the_streams_of_kept_results_are_known_to_nobody(
     guest: Guest, offered: dict[str, Sandboxed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +200,7 @@ def test_what_a_search_is_shown_is_what_is_kept(package: str, guest: Guest, offe
         Case("borrows_a_gradient", "names a stand-in that misleads", "the gradient of its stand-in only"),
         Case("mirrors", "moves pixels, and says that it has no gradient", "identity backward (BPDA) does not lead"),
         Case("mirrors_alone", "moves pixels, but not its gradient", "its own gradient does not lead"),
+        Case("mirrors_with_a_ghost", "moves pixels, and a ghost of its gradient", "its own gradient does not lead"),
     ],
     ids=lambda case: case.package,
 )

@@ -109,7 +109,8 @@ def test_components_of_every_track_give_in_two_workers_what_they_give_in_this_pr
 ) -> None:
     """Without a secret: with one, what they draw and what evaluators see is the package's own."""
     monkeypatch.setattr(running, "secret_of", lambda store: "")
-    profile = profile_of(tmp_path, MEMBERSHIP, RECONSTRUCTION, PERCEPTUAL)
+    by_references = MEMBERSHIP.replace('["confidence"]', '["confidence", "rmia"]')
+    profile = profile_of(tmp_path, by_references, RECONSTRUCTION, PERCEPTUAL)
     folder, root = submission("../submissions/tracks/stranger", ENTRIES), tmp_path / "store"
     line = ["run", str(folder), "--store", str(root), "--site", str(tmp_path / "site"), "--profile", str(profile)]
     done = CliRunner().invoke(
@@ -137,7 +138,6 @@ def test_components_of_every_track_give_in_two_workers_what_they_give_in_this_pr
         "release_references",
         "evaluate",
         "unseen",
-        "outsider",
         "train",
         "reconstruct",
         "leakage",
@@ -175,3 +175,12 @@ def test_a_package_that_cheats_in_another_track_is_stopped_and_named(
         Run(folder, Store(tmp_path / "store"), load_profile(str(profile_of(tmp_path, track))), limit=2), silent
     )
     assert any(said in flag and id in flag for flag in report.flags()), report.flags()
+
+
+def test_a_distance_that_lends_the_gradient_of_another_is_named_by_queries_on_data(
+    submission: MakeSubmission, tmp_path: Path
+) -> None:
+    folder = submission("blind/lends_a_gradient", entry("blind/lends-a-gradient", "metric"))
+    run = Run(folder, Store(tmp_path / "store"), load_profile(str(profile_of(tmp_path, PERCEPTUAL))), limit=2)
+    flags = run_submission(run, silent).flags()
+    assert any(flag.startswith("blind/lends-a-gradient: misleading gradients: along random") for flag in flags), flags

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 from typing import get_args
 
 import numpy as np
@@ -18,6 +19,10 @@ from imharness.stats import jackknife
 from .test_policy import levels, ranked
 
 SEEDS = 200
+
+
+def _beside(own: dict[str, np.ndarray], plain: np.ndarray, label: str) -> tuple[np.ndarray, np.ndarray]:
+    return own[label], plain
 
 
 def bound(share: float) -> float:
@@ -96,7 +101,8 @@ def test_the_gate_answers_wrongly_in_5_percent_of_studies(loss: float, right: se
         rng = np.random.default_rng(seed)
         plain = (rng.random(300) < accuracy).astype(float)
         own = {f"x{i}": plain * (rng.random(300) >= loss) for i in range(3)}
-        gate = share_of("accuracy", "none", 0.05, lambda label, own=own, plain=plain: (own[label], plain))
+        parts = partial(_beside, own, plain)
+        gate = share_of("accuracy", "none", 0.05, parts, answers=True)
         wrong += any(kept_.state not in right for (kept_,) in kept([gate], [*own], "none").values())
     assert wrong / SEEDS <= bound(0.05)
 

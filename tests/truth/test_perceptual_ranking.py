@@ -53,8 +53,6 @@ def study(
                 i = int(row["name"].split("/")[1]) + own.start
                 after = row["distance"] if attacked[row["metric"]][i] else 9.0
                 hits.append(_hit(row, after))
-            elif row["choice"] == 1 and row["metric"] in attacked:
-                hits.append(_hit(row, row["distance"]))
     marks = [{"kind": "metric", "label": label, "control": why} for label, why in controls.items()]
     marks.append({"kind": "metric", "label": "harness/none", "control": ""})
     steps = {"distance": distance, "components": marks, **({"attack": hits} if hits else {})}

@@ -266,7 +266,7 @@ def test_an_entry_of_which_nothing_is_known_stands_last_with_its_reason() -> Non
         unknown={"late": "no attack converged"},
     )
     found = contest(rules, id="r", title="", caption="", entry="defense")
-    last = found.tables[0].rows[-1]
+    last = [row for row in found.tables[0].rows if not found.rankings[0].places[row.label].control][-1]
     assert (last.label, last.values["worst"].missing) == ("late", "no attack converged")
     assert not found.rankings[0].places["late"].complete
     assert found.rankings[0].winner == "good"
@@ -336,3 +336,23 @@ def test_where_nothing_is_defined_there_is_a_table_without_places() -> None:
     found = ranked(nothing, unknown=dict.fromkeys(nothing, "of one photograph"))
     assert found.rankings[0].winner == ""
     assert [row.values["worst"].missing for row in found.tables[0].rows] == ["of one photograph"] * 2
+
+
+def test_a_winner_that_no_control_stands_beside_says_so() -> None:
+    scores = {"good": levels(1, 5, 5, 5), "late": levels(2, 6, 6, 6)}
+    alone = ranked(scores).rankings[0].claim
+    assert "No control that an entry has to be better than was measured in every setting." in alone
+    equal = ranked({**scores, "late": levels(2, 5, 5, 5)}).rankings[0].claim
+    assert "better than every control" not in equal
+    assert "No control" in equal
+    assert "No control" not in ranked({**scores, "none": levels(0, 20, 20, 20)}).rankings[0].claim
+
+
+def test_no_sentence_rounds_what_is_shown_to_nothing_or_what_lacks_to_everything() -> None:
+    scores = {"none": 1e-4 * levels(0, 20, 20, 20), "good": 1e-4 * levels(1, 5, 5, 5)}
+    said = {own.kind: own.text for own in ranked(scores).rankings[0].findings}
+    assert "D is lower by 0.0015 [0.0015, 0.0015]" in said["better"]
+    short = {name: levels(i, 5, 5, 5, n=300) for i, name in enumerate(("none", "good"))}
+    short["good"][2, 0] = np.nan
+    said = {own.kind: own.text for own in ranked(short).rankings[0].findings}
+    assert said["incomplete"] == "good is incomplete: it has 99% of the units and settings that count."

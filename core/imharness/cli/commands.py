@@ -20,6 +20,7 @@ from imharness.contracts.assets import add_folder as add_assets
 from imharness.contracts.component import Component
 from imharness.contracts.track import Option, Output, Progress, Query, StepContext
 from imharness.errors import StoreError
+from imharness.exports.printing import page_file, writable, write_page
 from imharness.ranking.board import make_board, records_of
 from imharness.ranking.entries import known_entries
 from imharness.results.boards import Board
@@ -156,8 +157,8 @@ def add_external(
         track=track.info.id,
         title=track.title,
         measures=track.measures,
-        profile="none",
-        run_configuration="none",
+        profile=EXTERNAL,
+        run_configuration=EXTERNAL,
         seed=0,
         limit=None,
         command="",
@@ -168,8 +169,10 @@ def add_external(
     with store.alone():
         old = store.sweep(track.info.id, EXTERNAL)
         cells = {**(old.cells if old else {}), f"external file={name}": key}
-        store.save_sweep(empty.model_copy(update={"profile": EXTERNAL, "run_configuration": EXTERNAL, "cells": cells}))
-        return make_board(store, track, store.latest(track.info.id) or empty, known_entries(store))
+        store.save_sweep(empty.model_copy(update={"cells": cells}))
+        own = store.ranked_from(track.info.id)
+        assert own is not None
+        return make_board(store, track, own, known_entries(store))
 
 
 __all__ = [
@@ -183,6 +186,9 @@ __all__ = [
     "every",
     "find",
     "finished",
+    "page_file",
     "place",
     "query",
+    "writable",
+    "write_page",
 ]

@@ -12,7 +12,7 @@ from imharness.errors import did_you_mean
 
 LARGEST_SEED = 2**63 - 1
 Command = TypeVar("Command", bound=Callable[..., Any])
-DEVICES = "auto|cpu|cuda|cuda:N"
+DEVICES = "auto|cpu|cuda|cuda:N|mps"
 
 
 class Group(click.Group):
@@ -144,7 +144,7 @@ def device_option(name: str = "device", *, multiple: bool = False) -> Callable[[
         show_default=True,
         metavar=DEVICES,
         multiple=multiple,
-        help=f"Where to compute; auto uses a GPU if there is one{'; may be given several times' * multiple}.",
+        help=f"Where to compute; auto uses a GPU of CUDA if there is one{'; may be given several times' * multiple}.",
     )
 
 

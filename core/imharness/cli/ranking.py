@@ -33,7 +33,7 @@ def rank(address: str, tracks: Sequence[str], log_to: Sequence[str]) -> None:
     from imharness.ranking.listeners import announce, open_listeners
 
     store, listeners, boards = existing(address), open_listeners(log_to), list["Board"]()
-    if not tracks and not store.tracks():
+    if not tracks and not store.rankable():
         raise UsageError(f"store {address} has no run; `harness run --all` makes one.")
     for board in ranked(store, tracks, lambda title: console.progress(title)):
         console.say(f"{board.track}: {len(board.tables)} tables of {board.cells_done} cells")

@@ -90,10 +90,7 @@ def rankings_of(boards: Sequence[Board]) -> File:
         "control": (pa.string(), "What control it is; a control never wins. Empty for an entry."),
         "complete": (pa.bool_(), "Whether it was measured in every setting."),
         "may_be_best": (pa.bool_(), "Whether no entry that can win is shown to be better, by some yardstick."),
-        "gate": (
-            pa.string(),
-            "Whether it keeps what a winner must: passes, fails, doubtful, not told or not measured.",
-        ),
+        "gate": (pa.string(), "Whether it keeps what a winner must: passes, fails, doubtful, not told, not measured."),
         "flags": (pa.string(), "Why its protection is only an upper bound."),
     }
     rows = []

@@ -207,19 +207,19 @@ class _Walk:
 
     def _object(self, value: Any, depth: int) -> list[bytes]:
         """Return the parts of any other object: its class, and what is needed to copy it."""
-        kind = self.of(type(value), depth)
         if isinstance(value, torch.nn.Module):
             if isinstance(value, torch.jit.ScriptModule):
                 raise Undigestible("it is a TorchScript module, whose code cannot be read")
             left_out = {"training"} if id(value) in self._evaluated else set[str]()
             state = {name: part for name, part in vars(value).items() if name not in left_out}
-            return [b"object", kind, *self._named(state, depth)]
+            return [b"object", self.of(type(value), depth), *self._named(state, depth)]
         if isinstance(value, np.ufunc) and any(value is known for known in vars(np).values()):
-            return [b"object", kind, repr(value).encode()]
+            return [b"object", self.of(type(value), depth), repr(value).encode()]
         try:
             reduced = value.__reduce_ex__(2)
         except Exception as error:
             raise Undigestible(f"a {type(value).__name__} cannot be read ({error})") from None
+        kind = self.of(type(value), depth)
         if isinstance(reduced, str):
             if not hasattr(value, "__wrapped__") and not _is_library(type(value).__module__):
                 raise Undigestible(f"a {type(value).__name__} cannot be read")

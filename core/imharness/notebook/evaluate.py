@@ -89,7 +89,7 @@ def evaluate(
             are rounded to 8 bits, or of bytes from 0 to 255.
         limit: use only this many images of the data set; None means all.
         seed: the seed of all randomness.
-        device: "auto" for the first GPU, or the CPU if there is none; "cpu"; or "cuda:N".
+        device: "auto" for the first GPU, or the CPU if there is none; "cpu"; "cuda:N"; or "mps".
         store: the folder or address where cells are kept; by default a folder of the user's cache.
         progress: whether to show a bar.
 

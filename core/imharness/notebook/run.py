@@ -62,7 +62,7 @@ def run(
         limit: use only this many images of each data set; None means all.
         workers: the number of processes; 0 computes in this one, on one thread; None means one per GPU, or one per core
             (at most 8) on the CPU.
-        device: "auto", "cpu", "cuda" or "cuda:N", or several of them.
+        device: "auto", "cpu", "cuda", "cuda:N" or "mps", or several of them.
         fresh: whether to compute again what the store already holds.
         progress: whether to show how far the run is.
 

@@ -38,7 +38,7 @@ def score(
         images: an array or tensor ``(n, 3, h, w)`` or ``(3, h, w)`` of floats in [0, 1], or of bytes from 0 to 255.
         reference: the references for a metric that compares: as many images of the same size, or one for all. A metric
             of whole sets, such as FID, compares the set of images with this set, which may have another size.
-        device: "auto", "cpu", "cuda" or "cuda:N".
+        device: "auto", "cpu", "cuda", "cuda:N" or "mps".
 
     A metric of your own is examined first, for a few seconds, and a warning says which quick check it failed: whether
     it scores each image alone, the same again, and so on.

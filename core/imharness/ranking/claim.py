@@ -13,6 +13,7 @@ from imharness.statistics.differences import MOST, Differences
 
 NAMED = 4
 """Of more entries than these the headline names the first ones; all are in the data."""
+NO_CONTROL = "No control that an entry has to be better than was measured in every setting."
 Values = Mapping[str, Mapping[str, Value]]
 
 
@@ -59,6 +60,8 @@ def _one(rules: Contest, standing: Standing, places: Mapping[str, Place], values
     )
     if len(standing.candidates) == 1:
         said += " It is the only complete entry that is neither flagged nor shown to cost too much."
+    if not standing.rivals:
+        said += f" {NO_CONTROL}"
     open_gates = [own for own in places[label].kept if own.state == "not told"]
     return said + "".join(f" The data do not show whether its {own.label} is {own.least}." for own in open_gates)
 
@@ -71,9 +74,10 @@ def _several(rules: Contest, standing: Standing, values: Values) -> str:
     shown = [f"{label} {_shown(values[label]['worst'], worst.decimals)}" for label in named[:NAMED]]
     without = _shown(values.get(rules.undefended, {}).get("worst"), worst.decimals)
     which = "All of them are" if better == named else f"{joined(some(better))} {'is' if len(better) == 1 else 'are'}"
+    proven = f"{which} better than every control." if standing.rivals else NO_CONTROL
     return (
         f"{joined(some(named))} may be best: this data does not tell which, by {measures}. {worst.label}: "
-        f"{', '.join(shown)}; {without} without a defense. {which} better than every control."
+        f"{', '.join(shown)}; {without} without a defense. {proven}"
     )
 
 

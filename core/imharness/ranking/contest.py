@@ -16,7 +16,8 @@ from imharness.ranking.claim import claim_of
 from imharness.ranking.findings import findings_of
 from imharness.ranking.gates import kept, state_of
 from imharness.ranking.known import broken, moved
-from imharness.ranking.ranking import Column, compared, ranked
+from imharness.ranking.order import in_order
+from imharness.ranking.ranking import Column, compared
 from imharness.ranking.rules import Contest, Floats, number
 from imharness.ranking.standing import aligned, standing_of
 from imharness.ranking.tables import missing
@@ -78,7 +79,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         caption=caption,
         entry=entry,
         columns=specs,
-        rows=tuple(ranked(rows, *specs[:2])),
+        rows=in_order(rows, places, *specs[:2]),
         ranked_by="rank",
         note=note,
     )

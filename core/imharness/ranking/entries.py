@@ -127,13 +127,13 @@ def rank(store: Store, names: Sequence[str] = (), progress: Callable[[str], Prog
     `StoreError` for one without a run, and `HarnessError` where tables cannot be made.
     """
     known = known_entries(store)
-    for track in [known.registry.track(name) for name in names or store.tracks()]:
+    for track in [known.registry.track(name) for name in names or store.rankable()]:
         yield _rescored(store, track, known, progress)
 
 
 def _rescored(store: Store, track: Track, known: StoreEntries, progress: Callable[[str], Progress]) -> Board:
     with store.alone():
-        sweep = store.latest(track.info.id)
+        sweep = store.ranked_from(track.info.id)
         if sweep is None:
             raise StoreError(f"store {store.address} has no run of {track.info.id}")
         return make_board(store, track, sweep, known, progress)

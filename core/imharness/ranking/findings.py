@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from imharness.ranking.standing import Standing
 from imharness.results.findings import Finding, Kind, Measured, Tier
 from imharness.results.rankings import Kept, Place
 from imharness.results.tables import ColumnSpec, Value, joined, several
-from imharness.statistics.differences import MOST, Told
+from imharness.statistics.differences import MOST, Differences, Told
 
 _DOUBT = "; tested alone it fails, so that it cannot win"
 
@@ -58,8 +58,12 @@ class _Sentences:
         for i in self.own:
             yield from self.kept(i, "costs")
         yield from self.best()
-        for i in self.standing.candidates:
-            yield from self.controls(i)
+        for i in self.complete:
+            if i in self.standing.candidates:
+                yield from self.not_told(i, self.standing.against_controls, self.standing.rivals)
+            else:
+                plain = [c for c in self.standing.rivals if self.entries[c] == self.rules.undefended]
+                yield from self.not_told(i, self.standing.told, plain)
         for i in self.own:
             yield from self.kept(i, "gate")
             yield from self.withheld(i)
@@ -186,10 +190,10 @@ class _Sentences:
             text = f"Any of {names} may be best; by {spec.label} the data do not show which{more}."
             yield self.made("open", "may be best", first, text, spec, against=against)
 
-    def controls(self, i: int) -> Iterator[Finding]:
-        """Say than which controls a candidate is not shown to be better, by each yardstick, and what it would take."""
-        for told, spec in zip(self.standing.against_controls, self.specs, strict=True):
-            rows = [c for c in self.standing.rivals if not told.better[i, c] and not told.better[c, i]]
+    def not_told(self, i: int, by: Sequence[Differences], rivals: Sequence[int]) -> Iterator[Finding]:
+        """Say than which controls an entry is not shown to be better, by each yardstick, and what it would take."""
+        for told, spec in zip(by, self.specs, strict=True):
+            rows = [c for c in rivals if not told.better[i, c] and not told.better[c, i]]
             for c in rows:
                 if np.isnan(told.value[i, c]):
                     continue
@@ -216,7 +220,8 @@ class _Sentences:
             text = (
                 f"is not ranked: {why}"
                 if why
-                else f"is incomplete: it has {coverage.number_or(0.0):.0f}% of the units and settings that count"
+                else f"is incomplete: it has {min(coverage.number_or(0.0), 99):.0f}% of the units and settings that "
+                "count"
             )
             yield self.made("open", "incomplete", i, text, why=why)
         if place.flags:
@@ -229,7 +234,13 @@ def _size(own: Measured, decimals: int) -> str:
     assert own.low is not None
     assert own.high is not None
     ends = sorted(map(abs, (own.low, own.high)))
-    return f"{abs(own.value):.{decimals}f} [{ends[0]:.{decimals}f}, {ends[1]:.{decimals}f}]"
+    return f"{_number(abs(own.value), decimals)} [{_number(ends[0], decimals)}, {_number(ends[1], decimals)}]"
+
+
+def _number(value: float, decimals: int) -> str:
+    """Return a number with so many decimals, or two digits of one above 0 that would be shown as 0."""
+    text = f"{value:.{decimals}f}"
+    return f"{value:.2g}" if value and not text.strip("-0.") else text
 
 
 def _signed(own: Measured, decimals: int) -> str:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from imharness.results.rankings import Kept, State
 from imharness.statistics.clusters import FEWEST
 from imharness.statistics.differences import Floats
-from imharness.statistics.means import Means, means
+from imharness.statistics.means import JACKKNIFED, Means, means
 
 _RIGHT = 1e-9
 """A number this near to 0 or 1 is a wrong or a right answer."""
@@ -55,13 +55,15 @@ def share_of(
     better: str = "higher",
     decimals: int = 3,
     among: int = 1,
-    fewest: int = FEWEST,
+    jackknifed: bool = False,
+    answers: bool = False,
 ) -> Gate:
     """Return the gate on utility: an entry must not lose more than a `share` of what the undefended one has.
 
     `parts`: what each independent unit adds to the utility of an entry and to that of the undefended one, ``(k,)``
-    each, on the same units and metrics; None where the entry was not measured on all of them. If all are 0 or 1, units
-    are answers that are right or wrong.
+    each, on the same units and metrics; None where the entry was not measured on all of them. `jackknifed`: whether
+    `imharness.stats.jackknife` made what units add. `answers`: whether units are answers, 1 where they are right and 0
+    where they are wrong, unless several of one unit were averaged.
     """
     way = -1 if better == "lower" else 1
 
@@ -79,12 +81,20 @@ def share_of(
 
     def values(entry: str) -> Sequence[float]:
         found = both(entry)
-        if found is None or not np.isclose(found * (found - way), 0.0, atol=_RIGHT).all():
+        if not answers or found is None or not np.isclose(found * (found - way), 0.0, atol=_RIGHT).all():
             return ()
         own, plain = np.meshgrid((0.0, way), (0.0, way))
         return [float(x) for x in beyond(own.ravel(), plain.ravel(), _sign(found[1]))]
 
-    return Gate(label, f"within {share:.0%} of {undefended}", above, decimals, among, values, fewest)
+    return Gate(
+        label,
+        f"within {share:.0%} of {undefended}",
+        above,
+        decimals,
+        among,
+        values,
+        JACKKNIFED if jackknifed else FEWEST,
+    )
 
 
 def _sign(plain: Floats) -> float:

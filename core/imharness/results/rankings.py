@@ -105,12 +105,11 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     scores by setting: for each unit the worst is taken over the facets `over`, then the mean over the other facets.
     `attack` and `attacker` are the facets that name the attack and what the attacker knows; `unaware` is the attacker
     who does not know the defense. `gate` is the utility of the undefended entry less `share` of it; whether an entry
-    keeps that is tested, see `Place.gate`. `may_be_best` are the complete, unflagged entries that fail no gate, alone
-    or with all others, and that, by one of the `yardsticks` at least, no other of them is shown to protect better than.
-    The first is the one that is ahead. `winner` is a single one of them that is shown to be better than each other
-    complete candidate and every control, by every yardstick; "" where there is none. `claim` is the headline.
-    `balanced` is the facet
-    whose values weigh the same, or "".
+    keeps that is tested, see `Place.gate`. `may_be_best` are the complete, unflagged entries that fail no gate,
+    nor are doubtful at one, and that, by one of the `yardsticks` at least, no other of them is shown to protect better
+    than. The first is the one that is ahead. `winner` is a single one of them that is shown to be better than each
+    other complete candidate and every control, by every yardstick; "" where there is none. `claim` is the headline.
+    `balanced` is the facet whose values weigh the same, or "".
     """
 
     table: str

@@ -183,6 +183,12 @@ class Store(Files):
         """Return the configuration of a track that was run last, or None."""
         return max(self.sweeps(track), key=lambda sweep: (sweep.number, sweep.finished), default=None)
 
+    def ranked_from(self, track: str) -> Sweep | None:
+        """Return the configuration that tables are made of: the latest, or one without cells where all was imported."""
+        imported = self.sweep(track, EXTERNAL)
+        alone = {"cells": {}, "profile": "none", "run_configuration": "none"}
+        return self.latest(track) or (imported.model_copy(update=alone) if imported else None)
+
     def keys_of(self, sweep: Sweep) -> list[str]:
         """Return the keys of the tasks of a configuration, and of those that were imported."""
         imported = self.sweep(sweep.track, EXTERNAL)
@@ -223,6 +229,10 @@ class Store(Files):
         """Return the tracks that were run here."""
         found = (name.rpartition("/") for name in self.names("sweeps"))
         return sorted({folder.replace("--", "/", 1) for folder, _, name in found if name != EXTERNAL})
+
+    def rankable(self) -> list[str]:
+        """Return the tracks that were run here, or of which results were imported."""
+        return sorted({name.rpartition("/")[0].replace("--", "/", 1) for name in self.names("sweeps")})
 
     def _arrays(self, file: StoredFile | None) -> dict[str, npt.NDArray[Any]]:
         return {} if file is None else dict(safetensors.numpy.load(self.content(file)))

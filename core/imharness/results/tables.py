@@ -53,7 +53,7 @@ class ColumnSpec(BaseModel, frozen=True, extra="forbid"):
         if value is None or value.n is None:
             return ""
         text = several(value.n, self.unit) if self.unit else f"n {value.n}"
-        if value.clusters is None or self.cluster_unit == self.unit != "":
+        if value.clusters is None or (self.unit and self.cluster_unit == self.unit):
             return text
         return f"{text} of {several(value.clusters, self.cluster_unit or 'source')}"
 

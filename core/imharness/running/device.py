@@ -11,13 +11,20 @@ from imharness.errors import UsageError, unknown_name
 
 
 def resolve_devices(names: Sequence[str]) -> list[str]:
-    """Return the devices of a run; ``auto`` means every GPU, or the CPU if there is none."""
+    """Return the devices of a run; ``auto`` means every GPU of CUDA, or the CPU if there is none.
+
+    ``mps``, the GPU of a Mac, has to be named: it has no float64, and cells of what computes in float64 fail there.
+    """
     gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
-    meant = {"auto": gpus or ["cpu"], "cuda": gpus[:1], "cpu": ["cpu"], **{gpu: [gpu] for gpu in gpus}}
+    meant = {"auto": gpus or ["cpu"], "cuda": gpus[:1], "cpu": ["cpu"], "mps": _mps(), **{gpu: [gpu] for gpu in gpus}}
     for name in (name for name in names if not meant.get(name)):
         here = [known for known in meant if meant[known]]
         raise UsageError(unknown_name(f"device {name!r} is not on this machine", name, here, "It has"))
     return list(dict.fromkeys(device for name in names or ["auto"] for device in meant[name]))
+
+
+def _mps() -> list[str]:
+    return ["mps"] if torch.backends.mps.is_available() else []
 
 
 def device_name(device: torch.device) -> str:
@@ -31,3 +38,5 @@ def synchronise(device: torch.device) -> None:
     """Wait until the device has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()

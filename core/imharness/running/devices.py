@@ -35,7 +35,13 @@ class LocalSettings(BaseModel):
 
 
 def free_bytes(devices: Sequence[str]) -> Mapping[str, int]:
-    """Return the free bytes of GPUs such as ``cuda:0``; asking takes memory of each GPU, so another process does it."""
+    """Return the free bytes of GPUs such as ``cuda:0``; asking takes memory of each GPU, so another process does it.
+
+    ``mps``, which shares the memory of the machine, is left out.
+    """
+    devices = [device for device in devices if device != "mps"]
+    if not devices:
+        return {}
     try:
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
             return pool.submit(_free, list(devices)).result()

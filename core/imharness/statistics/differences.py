@@ -96,10 +96,15 @@ class Told:
         return np.asarray(np.nan_to_num(self.high, nan=1.0) < 0)
 
     def needed_for(self, *place: int) -> int | None:
-        """Return how many units show on which side of zero a mean is, in four of five studies; None if unknown."""
+        """Return how many units show on which side of zero a mean is, in four of five studies.
+
+        None with too few units, for a mean of 0, and above `MOST`.
+        """
         k, value, error = int(self.units[place]), abs(float(self.value[place])), float(self.error[place])
-        if k < FEWEST or not value > 0 or not error > 0:
+        if k < FEWEST or not value > 0:
             return None
+        if not error > 0:
+            return alike_needed(value / (self.reach + value), self.tail)
         return units_needed(value / (error * np.sqrt(k)), self.tail)
 
 
@@ -173,6 +178,12 @@ def units_needed(effect: float, tail: float) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if power(middle) >= POWER else (middle, high)
     return high if high <= MOST else None
+
+
+def alike_needed(share: float, tail: float) -> int | None:
+    """Return for how many units that all have the same number `unseen` is below a share; None above `MOST`."""
+    count = max(FEWEST, int(np.log(tail / 2) / np.log1p(-share)) + 1) if share < 1 else FEWEST
+    return count if count <= MOST else None
 
 
 def contributions(gains: Floats, clusters: npt.ArrayLike | None = None, weights: Floats | None = None) -> Floats:

@@ -10,7 +10,7 @@ all these cover is simulated in docs/concepts/statistics.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from imharness.statistics.bootstrap import LEVEL
 from imharness.statistics.clusters import FEWEST, coded
 from imharness.statistics.differences import BATCHES, Floats, Told, moments, quantile
-from imharness.statistics.shares import score_interval
+from imharness.statistics.shares import score_interval, score_needed
 
 JACKKNIFED = 14
 """With fewer clusters, intervals by the `jackknife` of correlations of 0.9 hold in fewer than 95 % of studies."""
@@ -29,9 +29,13 @@ _STRAIGHT = 1e-9
 
 @dataclass(frozen=True)
 class Means(Told):
-    """Means with intervals whose ends ``(means,)`` are not equally far from them; NaN where there is none."""
+    """Means with intervals whose ends ``(means,)`` are not equally far from them; NaN where there is none.
+
+    `needs`: mean -> how many units tell it from 0, where units have few values.
+    """
 
     ends: tuple[Floats, Floats]
+    needs: Mapping[int, int | None]
 
     @property
     def low(self) -> Floats:
@@ -42,6 +46,10 @@ class Means(Told):
     def high(self) -> Floats:
         """Upper ends."""
         return self.ends[1]
+
+    def needed_for(self, *place: int) -> int | None:
+        """Return how many units show on which side of zero a mean is, in four of five studies; see `Told`."""
+        return self.needs[place[0]] if place[0] in self.needs else super().needed_for(*place)
 
 
 def tail_for(count: int) -> float:
@@ -67,18 +75,19 @@ def means(
     units = np.array([len(own) for own in known], dtype=np.int64)
     reach = max((float(np.abs(own).max()) for own in known if len(own)), default=0.0)
     told = Told(value, error, units, tail_for(count), reach)
-    low, high = told.low, told.high
+    low, high, needs = told.low, told.high, dict[int, int | None]()
     low[units < fewest] = high[units < fewest] = np.nan
     for i, own in enumerate(known):
         if len(own) < fewest:
             continue
         support = np.asarray(values[i] if values else (), dtype=np.float64)
         if len(support):
-            low[i], high[i] = score_interval(own, support, quantile(told.tail, len(own)))
+            low[i], high[i] = score_interval(own, support, told.tail)
+            needs[i] = score_needed(own, support, told.tail)
         elif error[i] > 0:
             ends = skewed_ends(own, quantile(told.tail, len(own)))
             low[i], high[i] = min(low[i], ends[0]), max(high[i], ends[1])
-    return Means(value, error, units, told.tail, reach, (low, high))
+    return Means(value, error, units, told.tail, reach, (low, high), needs)
 
 
 def skewed_ends(own: Floats, reached: float) -> tuple[float, float]:

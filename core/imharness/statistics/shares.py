@@ -9,21 +9,27 @@ and, for a ratio, that of Nam and Blackwelder (Statistics in Medicine 2002); her
 
 from __future__ import annotations
 
+import bisect
+
 import numpy as np
 import numpy.typing as npt
 import scipy
+
+from imharness.statistics.clusters import FEWEST
+from imharness.statistics.differences import MOST, POWER
 
 Floats = npt.NDArray[np.float64]
 _NEAR = 1e-12
 """Ends and multipliers are found up to this share of the range that they are looked for in."""
 
 
-def score_interval(numbers: Floats, values: Floats, reached: float) -> tuple[float, float]:
+def score_interval(numbers: Floats, values: Floats, tail: float) -> tuple[float, float]:
     """Return the score interval of a mean.
 
     `numbers`: one for each independent unit ``(k,)``, each one of `values`, which are all numbers that a unit can have
-    ``(v,)``. `reached`: how many standard errors the mean may lie from the ends.
+    ``(v,)``. `tail`: the two-sided level; the mean lies as many standard errors from the ends as a normal one does.
     """
+    reached = scipy.stats.norm.isf(tail / 2)
     support = np.unique(values)
     counts = np.bincount(np.abs(numbers[:, None] - support).argmin(axis=1), minlength=len(support))
     mean = float(support @ counts / counts.sum())
@@ -38,6 +44,25 @@ def score_interval(numbers: Floats, values: Floats, reached: float) -> tuple[flo
         return end if width == 0 or beyond(near) >= 0 else float(scipy.optimize.brentq(beyond, near, end, xtol=_NEAR))
 
     return found(float(support[0])), found(float(support[-1]))
+
+
+def score_needed(numbers: Floats, values: Floats, tail: float) -> int | None:
+    """Return how many units' score interval shows on which side of 0 a mean is, in four of five studies.
+
+    By the normal distribution, with the spread that the numbers have and the one that they would have around 0.
+    Arguments as in `score_interval`; `tail`: the two-sided level. None for a mean of 0 and above `MOST` units.
+    """
+    support = np.unique(values)
+    counts = np.bincount(np.abs(numbers[:, None] - support).argmin(axis=1), minlength=len(support))
+    size, own = abs(float(numbers.mean())), float(numbers.std())
+    around = float(np.sqrt(likely(counts, support) @ support**2))
+
+    def enough(n: int) -> bool:
+        return bool(size * np.sqrt(n) >= scipy.stats.norm.isf(tail / 2) * around + scipy.stats.norm.ppf(POWER) * own)
+
+    if not enough(MOST):
+        return None
+    return FEWEST + bisect.bisect_left(range(FEWEST, MOST), True, key=enough)
 
 
 def likely(counts: npt.NDArray[np.int64], off: Floats) -> Floats:

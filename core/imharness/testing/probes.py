@@ -9,8 +9,11 @@ from imharness.contracts.component import Component
 from imharness.contracts.distribution_metric import DistributionMetric
 from imharness.contracts.fitted_attack import FittedAttack
 from imharness.contracts.full_reference_metric import FullReferenceMetric
+from imharness.contracts.gradient_defense import GradientDefense
 from imharness.contracts.image_dataset import ImageDataset
+from imharness.contracts.image_protection import ImageProtection
 from imharness.contracts.membership_evaluator import MembershipEvaluator
+from imharness.contracts.membership_release import MembershipRelease
 from imharness.contracts.membership_training import MembershipTraining
 from imharness.contracts.model import Model
 from imharness.contracts.no_reference_metric import NoReferenceMetric
@@ -22,6 +25,7 @@ from imharness.testing.data import ImageDatasetProbe, ModelProbe, TableDatasetPr
 from imharness.testing.defenses import CertificationProbe, PurificationProbe
 from imharness.testing.membership import EvaluatorProbe, TrainingProbe
 from imharness.testing.metrics import DistributionProbe, FullReferenceProbe, NoReferenceProbe
+from imharness.testing.privacy import GradientDefenseProbe, ImageProtectionProbe, ReleaseProbe
 from imharness.testing.probe import Probe
 from imharness.testing.samples import drawable
 
@@ -34,8 +38,11 @@ _SPECIAL: dict[type[Component], type[Probe]] = {
     Attack: AttackProbe,
     FittedAttack: AttackProbe,
     ReconstructionAttack: ReconstructionProbe,
+    GradientDefense: GradientDefenseProbe,
+    ImageProtection: ImageProtectionProbe,
     MembershipEvaluator: EvaluatorProbe,
     MembershipTraining: TrainingProbe,
+    MembershipRelease: ReleaseProbe,
     Model: ModelProbe,
     ImageDataset: ImageDatasetProbe,
     TableDataset: TableDatasetProbe,

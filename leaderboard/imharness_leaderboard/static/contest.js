@@ -170,7 +170,8 @@ export function contest(index, vectors, facts, conditions, others = []) {
     return row;
   });
   const number = (value) => value?.value ?? Infinity;
-  const key = (row) => [!row.rank, number(row.rank), !row.worst, row.worst ? -sign * row.worst.value : 0, row.label];
+  const group = (row) => (row.control ? 3 : !row.complete ? 2 : row.able && !row.flagged ? 0 : 1);
+  const key = (row) => [group(row), !row.rank, number(row.rank), !row.worst, row.worst ? -sign * row.worst.value : 0, row.label];
   rows.sort((a, b) => { const [x, y] = [key(a), key(b)]; const i = x.findIndex((v, j) => v !== y[j]); return i < 0 ? 0 : x[i] < y[i] ? -1 : 1; });
   const judges = [{ index, vectors, conditions: settings }, ...others].map((own, y) => judge(own, facts.control_tails[y] ?? own.index.tail));
   return { rows, ...winner(rows, facts, judges), units: names.length, clusters: clusters && sampled };

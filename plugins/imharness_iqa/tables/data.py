@@ -20,6 +20,8 @@ from imharness_iqa.tables.part import Part, Sources
 
 Columns = Mapping[str, np.ndarray]
 BASELINE = "harness/none"
+IMPORTED_BASELINES = ("none (external)", "harness/none (external)")
+"""The undefended case as somebody else measured it."""
 PAPER = "Guardians of Image Quality"
 EPS = 1e-6
 KINDS = ("fixed", "adaptive")

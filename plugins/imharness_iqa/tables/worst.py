@@ -7,12 +7,11 @@ from functools import cached_property
 import numpy as np
 
 from imharness.contests import Contest, contest, controls_of, flags_of, share_of
-from imharness.stats import JACKKNIFED
 from imharness.tables import Blocks, Column, Lazy, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.audit import flags
 from imharness_iqa.folders import NO_LABELS
-from imharness_iqa.tables.data import BASELINE, EXTERNAL, KINDS, MEASURES, Study
+from imharness_iqa.tables.data import BASELINE, EXTERNAL, IMPORTED_BASELINES, KINDS, MEASURES, Study
 from imharness_iqa.tables.fidelity import Fidelity
 from imharness_iqa.tables.naming import Naming
 from imharness_iqa.tables.order import Ruler
@@ -92,12 +91,14 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
         cluster_unit="photograph",
     )
     scores = _scores(study)
-    controls = {BASELINE: "no defense", **controls_of(query)}
+    undefended = [label for label in (BASELINE, *IMPORTED_BASELINES) if label in scores.entries] or [BASELINE]
+    plain = undefended[0]
+    controls = {**dict.fromkeys(undefended, "no defense"), **controls_of(query)}
     return Contest(
         scores=scores,
         protection=protection,
         utility=utility,
-        undefended=BASELINE,
+        undefended=plain,
         claim=CLAIM,
         over=OVER,
         share=share,
@@ -108,10 +109,10 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
         gates=(
             share_of(
                 utility.label,
-                BASELINE,
+                plain,
                 share,
-                lambda label: study.reported_clean.correlations_beside(label, BASELINE),
-                fewest=JACKKNIFED,
+                lambda label: study.reported_clean.correlations_beside(label, plain),
+                jackknifed=True,
             ),
             Fidelity.of(query, study, least).gate,
         ),

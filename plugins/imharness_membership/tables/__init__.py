@@ -1,7 +1,7 @@
 """Tables of the track, after those of Song & Mittal (USENIX Security 2021)."""
 
 from imharness.tracks import Query, TrackReport
-from imharness_membership.tables.cells import LOW, figures_at, figures_of, halves, scores_of
+from imharness_membership.tables.cells import LOW, figures_at, figures_of, parted, scores_of
 from imharness_membership.tables.contest import ranked_defenses
 from imharness_membership.tables.defenses import TEST, attack_accuracy, fact, facts_of, rates, tested_of
 from imharness_membership.tables.evaluators import evaluators, thresholds, unseen_of
@@ -31,6 +31,8 @@ def report(query: Query, share: float = 0.05, fpr: float = LOW) -> TrackReport:
         *([sensitivity(query)] if "sensitivity" in query.steps else []),
     ]
     tested = tested_of(query, scores.entries)
-    ranked = ranked_defenses(query, figures, kinds, fact(trained, TEST), tested, share)
+    parts = parted(scores)
+    own = figures_of(parts[0], kinds, to_choose=True), figures_of(parts[1], kinds)
+    ranked = ranked_defenses(query, own, kinds, fact(trained, TEST), tested, share)
     others = TrackReport([table for table in tables if table.rows], [], charts(scores, ranked.tables[0]))
-    return ranked + rates(figures, kinds, halves(scores), trained) + others
+    return ranked + rates(own, kinds, parts, trained) + others

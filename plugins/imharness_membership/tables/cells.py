@@ -1,6 +1,7 @@
 """The results of evaluators as arrays: scores of rows, and the figures of every cell."""
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ import numpy as np
 import scipy
 
 from imharness.errors import UsageError
-from imharness.stats import accusable, chosen_half, fewest_non_members, t_interval
+from imharness.stats import NotTestable, chosen_half, t_interval, tpr_at_fpr
 from imharness.tables import Blocks, Value, missing, value_of
 from imharness.tracks import Query
 
@@ -37,7 +38,7 @@ class Figure:
         if not self.fpr or not len(non_members):
             return ""
         for word, most, least in (
-            ("a split has", int(non_members.max()), fewest_non_members(self.fpr)),
+            ("a split has", int(non_members.max()), math.ceil(1 / self.fpr - 1e-9) - 1),
             ("all splits have", int(non_members.sum()), round(EXPECTED / self.fpr)),
         ):
             if most < least:
@@ -141,19 +142,19 @@ def rows_of(scores: Blocks, defense: str, conditions: Iterable[int]) -> dict[str
     return {name: np.concatenate(parts) if parts else np.zeros(0) for name, parts in found.items()}
 
 
-def figures(score: np.ndarray, member: np.ndarray, kinds: Figures) -> dict[str, np.ndarray]:
+def figures(score: np.ndarray, member: np.ndarray, kinds: Figures, *, to_choose: bool = False) -> dict[str, np.ndarray]:
     """Return the figures of every row of scores ``(k, n)`` by membership ``(n,)``, each ``(k,)``.
 
     They are those of `imharness.stats`: balanced accuracy, AUC, and true-positive rates. A row that lacks a number has
-    NaN, and so has a rate for which there are too few non-members. Raises `UsageError` without members or without
-    non-members.
+    NaN, and so has a rate for which there are too few non-members; numbers `to_choose` evaluators by have the lowest
+    rate for which there are enough. Raises `UsageError` without members or without non-members.
     """
     n_in, n_out = int(member.sum()), int((~member).sum())
     if not n_in or not n_out:
         raise UsageError(f"figures of an attack need members and non-members, got {n_in} and {n_out}")
     whole = ~np.isnan(score).any(axis=1)
     known = score[whole].astype(np.float64)
-    inside, outside = known[:, member], np.sort(known[:, ~member], axis=1)
+    inside, outside = known[:, member], known[:, ~member]
 
     def found(key: str, fpr: float) -> np.ndarray:
         if key == "accuracy":
@@ -161,10 +162,11 @@ def figures(score: np.ndarray, member: np.ndarray, kinds: Figures) -> dict[str, 
         if key == "auc":
             ranks = scipy.stats.rankdata(known, axis=1)[:, member].sum(axis=1)
             return (ranks - n_in * (n_in + 1) / 2) / (n_in * n_out)
-        allowed = accusable(n_out, fpr)
-        if not 0 <= allowed < n_out:
-            return np.full(len(known), np.nan if allowed < 0 else 1.0)
-        return np.mean(inside > outside[:, n_out - allowed - 1, None], axis=1)
+        lowest = max(fpr, 1 / (n_out + 1)) if to_choose else fpr
+        try:
+            return np.array([tpr_at_fpr(row, member, lowest) for row in known])
+        except NotTestable:
+            return np.full(len(known), np.nan)
 
     made = {name: np.full(len(score), np.nan) for name in kinds}
     for name, own in kinds.items():
@@ -172,10 +174,14 @@ def figures(score: np.ndarray, member: np.ndarray, kinds: Figures) -> dict[str, 
     return made
 
 
-def halves(scores: Blocks) -> tuple[Blocks, Blocks]:
-    """Return the scores of the rows to choose the strongest evaluator on, and of the rows to report."""
+def parted(scores: Blocks) -> tuple[Blocks, Blocks]:
+    """Return the scores of the rows to choose the strongest evaluator on, and of the rows to report.
+
+    A quarter of the rows, drawn by a hash of their names, is enough to choose, as it counts all splits together.
+    """
     names = np.unique(np.concatenate([np.zeros(0, object), *scores.units]).astype(str))
-    first = set(names[chosen_half(names)].tolist())
+    half = names[chosen_half(names)]
+    first = set(half[chosen_half([f"{name}, to choose" for name in half])].tolist())
     chosen = [np.array([name in first for name in own], dtype=bool) for own in scores.units]
     return _rows(scores, chosen), _rows(scores, [~own for own in chosen])
 
@@ -194,11 +200,11 @@ def _rows(scores: Blocks, kept: Sequence[np.ndarray]) -> Blocks:
     )
 
 
-def figures_of(scores: Blocks, kinds: Figures) -> Blocks:
+def figures_of(scores: Blocks, kinds: Figures, *, to_choose: bool = False) -> Blocks:
     """Return the figures as measures: a condition for every combination of facets, and all splits as units.
 
     Each split has one fact, its number of non-members. A condition without members or without non-members has NaN, and
-    so has a figure that is not defined with so many of them.
+    so has a figure that is not defined with so many of them, see `figures`.
     """
     splits = sorted({own["split"] for own in scores.conditions})
     facets = [sorted({own[name] for own in scores.conditions} | ALWAYS.get(name, set())) for name in CELL]
@@ -211,10 +217,10 @@ def figures_of(scores: Blocks, kinds: Figures) -> Blocks:
         others[key][place] = np.sum(~member)
         if member.all() or not member.any():
             continue
-        for name, numbers in figures(scores.values["score"][c], member, kinds).items():
+        for name, numbers in figures(scores.values["score"][c], member, kinds, to_choose=to_choose).items():
             cells[key][name][:, place] = numbers
     for (key, own), (name, figure) in itertools.product(cells.items(), kinds.items()):
-        if figure.why_not(others[key]):
+        if not to_choose and figure.why_not(others[key]):
             own[name][:] = np.nan
     return Blocks(
         scores.entries,

@@ -1,9 +1,9 @@
 """Ranks defenses: how many members the strongest evaluator finds at a low false-positive rate, against test accuracy.
 
-For every data set, model, defense and split, the strongest evaluator is the one that is best on the other splits. An
-adversary who knows the defense may also train its shadow models plainly, so it chooses among all evaluators with
-either kind of shadow model. Balanced accuracy is the second yardstick: a low false-positive rate says whether anybody
-can be accused, balanced accuracy how much is given away of all rows.
+For every data set, model and defense, the strongest evaluator is chosen on a quarter of the rows and reported on the
+others. An adversary who knows the defense may also train its shadow models plainly, so it chooses among all
+evaluators with either kind of shadow model. Balanced accuracy is the second yardstick: a low false-positive rate says
+whether anybody can be accused, balanced accuracy how much is given away of all rows.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from imharness.contests import Chosen, Contest, Yardstick, common, contest, cont
 from imharness.tables import Blocks, Column, Table, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.canaries import ranked_by_canaries
-from imharness_membership.tables.cells import EXPECTED, UNDEFENDED, Figures, non_members, over_splits
+from imharness_membership.tables.cells import EXPECTED, UNDEFENDED, Figures, mean_of, non_members, over_splits
 
 MATCHED = ", stopped nearest to the accuracy of "
 """The part of a label that marks early stopping at another defense's accuracy."""
@@ -25,7 +25,8 @@ KINDS = {"fixed": ("fixed",), "adaptive": ("adaptive",)}
 """Adversary -> the kinds of shadow model among which it chooses."""
 WORST = {"adaptive": ("adaptive", "fixed")}
 STRONGEST = "the strongest"
-ALONE = "the strongest evaluator of a split is chosen on other splits, and there is one split"
+Parts = tuple[Blocks, Blocks]
+"""Figures of the rows to choose on, and of the rows to report."""
 ACCURACY = "accuracy"
 
 
@@ -40,7 +41,7 @@ CLAIMS = {
 
 def ranked_defenses(
     query: Query,
-    figures: Blocks,
+    parts: Parts,
     kinds: Figures,
     utility: Column,
     tested: Mapping[str, Mapping[str, float]],
@@ -50,28 +51,29 @@ def ranked_defenses(
 
     `share`: utility that may be lost. `tested`: defense -> the test accuracy of each of its targets, by split.
     """
-    keys, note = _order(figures, kinds)
-    worst = {key: strongest(figures, key, WORST) for key in keys}
+    chosen, reported = parts
+    keys, note = _order(reported, kinds)
+    worst = {key: strongest(parts, key, WORST) for key in keys}
     columns = {key: _protection(kinds, key) for key in keys}
     first, by = keys[0], columns[keys[0]]
     shared = {
         "utility": utility,
         "undefended": UNDEFENDED,
         "share": share,
-        "flags": flags_of(query, figures.entries),
+        "flags": flags_of(query, reported.entries),
         "gates": (share_of(utility.label, UNDEFENDED, share, lambda label: _beside(tested, label)),),
     }
+    kinds_of = strongest((_run_both_ways(chosen, first), reported), first, KINDS).scores
     rules = Contest(
         **shared,
         scores=worst[first].scores,
         protection=by,
         claim=CLAIMS[first == ACCURACY].replace("{rate}", f"{100 * kinds[first].fpr:g}%"),
         attack="evaluator",
-        controls=_controls_among(query, figures.entries),
+        controls=_controls_among(query, reported.entries),
         yardsticks=tuple(Yardstick(worst[key].scores, columns[key]) for key in keys[1:]),
         over=("evaluator", "attacker"),
-        unknown=dict.fromkeys(figures.entries, ALONE) if max(map(len, figures.units), default=0) < 2 else {},
-        chosen=Chosen(figures, strongest(_run_both_ways(figures, first), first, KINDS).scores, worst[first].broken_by),
+        chosen=Chosen(reported, kinds_of, worst[first].broken_by),
     )
     found = contest(
         rules,
@@ -79,10 +81,10 @@ def ranked_defenses(
         title="Defenses against membership inference",
         entry="defense",
         caption=f"Ranked by {by.label} of the strongest evaluator against each defense, beside the accuracy that the "
-        "defense keeps. For each data set, model, defense and split, the evaluator is the one that is best on the "
-        "other splits, among all evaluators with defended or plain shadow models. Plain training and early stopping at "
-        "the accuracy of a defense are controls. Splits are resampled and tested as a whole; two of them share up to a "
-        "third of their rows, so they are not quite independent.",
+        "defense keeps. For each data set, model and defense, the evaluator is chosen on a quarter of the rows, drawn "
+        "by a hash of their names, among all evaluators with defended or plain shadow models; the others are reported. "
+        "Plain training and early stopping at the accuracy of a defense are controls. Splits are resampled and tested "
+        "as a whole; two of them share up to a third of their rows, so they are not quite independent.",
         note=note,
     )
     ranked = replace(
@@ -118,7 +120,7 @@ def _protection(kinds: Figures, key: str) -> Column:
     return Column(
         key,
         figure.label,
-        f"{figure.meaning}. The strongest evaluator counts, chosen on the other splits.",
+        f"{figure.meaning}. The strongest evaluator counts, chosen on other rows.",
         "lower",
         figure.decimals,
         cluster="split",
@@ -172,50 +174,38 @@ def _controls_among(query: Query, defenses: Sequence[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Strongest:
-    """A figure of the strongest evaluators, and entry -> evaluator -> the share of splits in which it is that one."""
+    """A figure of the strongest evaluators, and entry -> evaluator -> how often it is that one, as a share."""
 
     scores: Blocks
     broken_by: Mapping[str, Mapping[str, float]]
 
 
-def strongest(figures: Blocks, key: str, adversaries: Mapping[str, Sequence[str]]) -> Strongest:
-    """Return a figure under each adversary's strongest evaluator: for each split, the one that is best on the others.
+def strongest(parts: Parts, key: str, adversaries: Mapping[str, Sequence[str]]) -> Strongest:
+    """Return a figure of each defense's strongest evaluator, which is chosen and reported on different rows.
 
-    So nothing is chosen on the numbers that are reported: the best of 14 evaluators that guess reaches .520. The blocks
-    have a condition for each adversary, data set and model, with splits as units. An evaluator that few defenses met is
-    not chosen, see `common`. A single split has no others, and so no strongest evaluator.
+    Choosing and reporting on the same rows would overstate it, as the best of 14 evaluators that guess reaches .520.
+    Choosing for each split on the other splits would make intervals far too short: of evaluators that guess, they cover
+    .65 with 16 splits, because splits then share what the choice makes of chance. The blocks have a condition for each
+    adversary, data set and model, with splits as units. An evaluator that few defenses met is not chosen, see `common`.
     """
+    chosen, reported = parts
     conditions, units, values = list[Mapping[str, str]](), list[np.ndarray](), list[np.ndarray]()
-    named: dict[str, Counter[str]] = {label: Counter() for label in figures.entries}
-    studies = sorted({(own["dataset"], own["model"]) for own in figures.conditions})
+    named: dict[str, Counter[str]] = {label: Counter() for label in reported.entries}
+    studies = sorted({(own["dataset"], own["model"]) for own in reported.conditions})
     for attacker, (dataset, model) in itertools.product(sorted(adversaries), studies):
         facets = {"dataset": dataset, "model": model}
-        tried = [c for c in figures.where(**facets) if figures.conditions[c]["attacker"] in adversaries[attacker]]
-        found = np.stack([figures.values[key][c] for c in tried])
-        found[~common(figures.entries, ~np.isnan(found).all(axis=2))] = np.nan
-        own, best = _best_of_others(found)
-        for label, row, known in zip(figures.entries, best, ~np.isnan(own), strict=True):
-            named[label].update(figures.conditions[tried[k]]["evaluator"] for k in row[known])
+        tried = [c for c in reported.where(**facets) if reported.conditions[c]["attacker"] in adversaries[attacker]]
+        found = np.stack([mean_of(chosen.values[key][c].T) for c in tried])
+        found[~common(reported.entries, ~np.isnan(found))] = np.nan
+        best = np.where(np.isnan(found), -np.inf, found).argmax(axis=0)
+        own = np.stack([reported.values[key][c] for c in tried])[best, np.arange(len(best))]
+        for label, k, known in zip(reported.entries, best, ~np.isnan(found).all(axis=0), strict=True):
+            named[label][reported.conditions[tried[k]]["evaluator"]] += bool(known)
+        names = np.array([f"{dataset}, split {split}" for split in reported.units[tried[0]]], dtype=object)
+        at = np.argsort(names.astype(str))
         conditions.append({**facets, "evaluator": STRONGEST, "attacker": attacker})
-        units.append(np.array([f"{dataset}, split {split}" for split in figures.units[tried[0]]], dtype=object))
-        values.append(own)
-    shares = {label: {name: n / own.total() for name, n in own.most_common()} for label, own in named.items()}
-    order = [np.argsort(names.astype(str)) for names in units]
-    units = [names[at] for names, at in zip(units, order, strict=True)]
-    numbers = tuple(own[:, at] for own, at in zip(values, order, strict=True))
-    return Strongest(
-        Blocks(figures.entries, tuple(conditions), tuple(units), {key: numbers}, {"split": tuple(units)}), shares
-    )
-
-
-def _best_of_others(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a figure of the attack with the highest mean over the other splits, and which attack that is.
-
-    `found`: ``(attacks, entries, splits)``; both are ``(entries, splits)``, NaN where no attack has other splits.
-    """
-    known = ~np.isnan(found)
-    total, count = (own.sum(axis=2, keepdims=True) - own for own in (np.nan_to_num(found), known.astype(int)))
-    means = np.divide(total, count, out=np.full(found.shape, -np.inf), where=count > 0)
-    best = means.argmax(axis=0)
-    own = np.take_along_axis(found, best[None], axis=0)[0]
-    return np.where(np.isfinite(means.max(axis=0)), own, np.nan), best
+        units.append(names[at])
+        values.append(own[:, at])
+    shares = {label: {name: n / own.total() for name, n in own.most_common() if n} for label, own in named.items()}
+    scores = {key: tuple(values)}
+    return Strongest(Blocks(reported.entries, tuple(conditions), tuple(units), scores, {"split": tuple(units)}), shares)

@@ -72,14 +72,15 @@ def evaluators(figures: Blocks, kinds: Figures, unseen: Mapping[str, Value]) -> 
         )
         for name in evaluators_of(figures)
     ]
+    by = next((c for c in columns if any(row.values[c.key].value is not None for row in rows)), columns[0])
     return Table(
         id="evaluators",
         title="Evaluators",
         caption=f"How much each evaluator finds out on average over defenses; n counts splits. {SPLITS}",
         entry="evaluator",
         columns=tuple(columns),
-        rows=tuple(ranked(rows, columns[0])),
-        ranked_by=columns[0].key,
+        rows=tuple(ranked(rows, by)),
+        ranked_by=by.key,
     )
 
 

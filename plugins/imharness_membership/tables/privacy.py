@@ -19,7 +19,7 @@ def empirical_epsilon(parts: tuple[Blocks, Blocks], delta: dict[str, Value]) -> 
         "empirical epsilon, no bound",
         f"What Clopper-Pearson intervals of the guesses would bound with 95%, delta {DELTA:g} where none is promised, "
         "if rows were independent. They are not: all rows of a split meet one model. The evaluator, the threshold and "
-        "which side is accused are chosen on one half of the rows; the number comes from the other half, over all "
+        "which side is accused are chosen on a quarter of the rows; the number comes from the others, over all "
         "splits together.",
         "lower",
         2,

@@ -223,8 +223,11 @@ def _paths() -> list[str]:
 
 
 def interpreter() -> list[str]:
-    """Return how Python is started inside: without the environment, the current folder, site packages and hooks."""
-    return [sys.executable, "-I", "-S", "-B"]
+    """Return how Python is started inside: without the environment, the current folder, site packages and hooks.
+
+    A virtual environment's Python is a link, perhaps through folders that are not inside; so its file is started.
+    """
+    return [os.path.realpath(sys.executable), "-I", "-S", "-B"]
 
 
 class Ends(NamedTuple):

@@ -16,6 +16,7 @@ from imharness.running.watching import first_sets
 from imharness_leaderboard.pages import Built, build_site
 
 METRICS = ("l2", "mse", "mae")
+BUDGET = "6s"
 WORDS = [
     "run",
     "--track",
@@ -26,6 +27,7 @@ WORDS = [
     "cpu",
     "--workers",
     "0",
+    *("--dataset", "severity-ladder[severities=[2,3,4],size=64]", "--dataset", "distorted-pairs[size=64]"),
     *(word for name in METRICS for word in ("--metric", name)),
 ]
 
@@ -34,7 +36,7 @@ WORDS = [
 def folder(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
     """A store and a site after a run that had time for half of its cells: without learnt times a cell is a second."""
     made = tmp_path_factory.mktemp("budget")
-    result = harness_here(*WORDS, "--budget", "9s", cwd=made)
+    result = harness_here(*WORDS, "--budget", BUDGET, cwd=made)
     assert result.returncode == 0, result.stderr
     assert "cells were left out by the budget; a larger one continues where this one ended" in result.stdout
     return made
@@ -58,7 +60,7 @@ def test_what_was_left_out_is_on_the_pages_and_said_with_the_tables(folder: Path
     assert board.left_out
     said = harness_here("results", "rank", "--store", "store", cwd=folder).stdout
     for gap in board.left_out:
-        assert f"left out: {gap.what} did not fit into the budget of 9s" in said
+        assert f"left out: {gap.what} did not fit into the budget of {BUDGET}" in said
         for page in ("index.html", "perceptual.html"):
             assert f"Left out by a budget:</strong> {board.left_out[0].what}" in (folder / "site" / page).read_text()
 
@@ -84,7 +86,8 @@ def test_first_tables_do_not_use_up_what_gives_every_entry_a_number(track: str) 
         return {ref.label for parts in named for role, ref in parts if role != "dataset"}
 
     whole = entries(set(graph.tasks))
-    enough = next(s for s in range(10, len(took), 10) if entries(within_budget(graph.tasks, took, s, first)) == whole)
+    steps = range(5, len(took), max(1, len(took) // 200))
+    enough = next(s for s in steps if entries(within_budget(graph.tasks, took, s, first)) == whole)
     assert enough < 0.2 * len(took) + 30
     kept = within_budget(graph.tasks, took, enough, first)
     assert first & kept < first

@@ -21,6 +21,7 @@ def known(standing: Mapping[str, Sequence[str]] | None = None) -> SimpleNamespac
         registry=SimpleNamespace(provenance={}.__getitem__),
         decided=None,
         standing=decided,
+        examined={},
     )
 
 

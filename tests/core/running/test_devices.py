@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from imharness.cli import cli
 from imharness.errors import UsageError
 from imharness.running import local
-from imharness.running.devices import GIB, with_room
+from imharness.running.device import synchronise
+from imharness.running.devices import GIB, free_bytes, with_room
 from imharness.running.executor import WorkerConfig, open_executor
 
 ROOM = {"cuda:0": 80 * GIB, "cuda:1": 80 * GIB}
@@ -81,3 +82,18 @@ def test_the_command_takes_it_for_local_workers_alone(tmp_path: Path) -> None:
     assert str(other.exception) == "--workers-per-gpu is an option of --executor local"
     wrong = CliRunner().invoke(cli, [*words, "0"], standalone_mode=False)
     assert "--workers-per-gpu: Input should be greater than or equal to 1" in str(wrong.exception)
+
+
+def test_the_gpu_of_a_mac_is_used_where_it_is_named(started: list[WorkerConfig], monkeypatch) -> None:
+    """It is not chosen by itself, as it has no float64; it shares the machine's memory, so nobody asks for its room."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UsageError, match=r"device 'mps' is not on this machine"):
+        devices(started, devices=["mps"])
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(with_room, "__kwdefaults__", with_room.__kwdefaults__ | {"free": free_bytes})
+    assert set(devices(started)) == {"cpu"}
+    assert devices(started, devices=["mps"]) == ["mps"]
+    waited: list[str] = []
+    monkeypatch.setattr(torch.mps, "synchronize", lambda: waited.append("mps"))
+    synchronise(torch.device("mps"))
+    assert waited == ["mps"]

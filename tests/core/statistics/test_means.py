@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import scipy
 from docs.coverage import held
+from tests.recomputed import of_parts
 
 from imharness.statistics.means import means, skewed_ends
-from imharness.statistics.shares import likely, score_interval
+from imharness.statistics.shares import likely, score_interval, score_needed
 
 
 def bound(level: float, studies: int) -> float:
@@ -33,7 +34,7 @@ def test_score_intervals_are_those_of_tango() -> None:
     """The ends for a difference of paired proportions, by his closed form of the likeliest shares."""
     lost, won, n = 6, 1, 80
     numbers = np.array([-1.0] * lost + [1.0] * won + [0.0] * (n - lost - won))
-    for end in score_interval(numbers, np.array([-1.0, 0.0, 1.0]), 2.2):
+    for end in score_interval(numbers, np.array([-1.0, 0.0, 1.0]), 2 * scipy.stats.norm.sf(2.2)):
         b = -won - lost + (2 * n - won + lost) * end
         only_lost = (np.sqrt(b * b + 8 * n * lost * end * (1 - end)) - b) / (4 * n)
         z = (won - lost - n * end) / np.sqrt(n * (2 * only_lost + end * (1 - end)))
@@ -54,9 +55,9 @@ def test_the_likeliest_shares_have_the_asked_mean_and_no_others_are_likelier() -
 
 
 def test_without_a_loss_the_interval_still_has_two_ends() -> None:
-    low, high = score_interval(np.full(20, 0.05), np.array([-0.95, 0.0, 0.05, 1.0]), 2.0)
+    low, high = score_interval(np.full(20, 0.05), np.array([-0.95, 0.0, 0.05, 1.0]), 0.05)
     assert -0.95 < low < 0.05 < high < 1
-    assert score_interval(np.full(9, 1.0), np.array([0.0, 1.0]), 2.0)[1] == 1.0
+    assert score_interval(np.full(9, 1.0), np.array([0.0, 1.0]), 0.05)[1] == 1.0
 
 
 def test_the_corrected_t_of_an_end_is_the_one_that_was_asked_for() -> None:
@@ -77,3 +78,32 @@ def test_numbers_without_skewness_have_student_s_interval_and_constants_that_of_
     assert (told.low[0], told.high[0]) == pytest.approx((theirs.low, theirs.high))
     assert told.low[1] < 3 < told.high[1]
     assert np.isnan([told.low[2], told.high[2]]).all()
+
+
+def test_units_that_all_have_the_same_number_need_as_many_as_their_interval_says() -> None:
+    for k in (5, 12):
+        told = means([np.full(k, 0.05), np.full(k, 2.0)], 1)
+        n = told.needed_for(0)
+        assert n is not None
+        for count, shown in ((n, True), (n - 1, False)):
+            assert means([np.full(count, 0.05), np.full(count, 2.0)], 1).above[0] == shown
+
+
+@pytest.mark.parametrize("lost", [0.02, 0.1])
+def test_with_as_many_answers_as_are_said_to_be_needed_four_of_five_studies_tell(lost: float) -> None:
+    rng, values = np.random.default_rng(1), np.array([-0.95, 0.0, 0.05, 1.0])
+    exact = np.repeat([0.05, -0.95, 0.0], [round(9000 * (1 - lost)), round(9000 * lost), 1000])
+    n = score_needed(exact, values, 0.05 / 3)
+    assert n is not None
+    found = 0
+    for _ in range(150):
+        told = means([rng.choice(exact, n)], 3, [values])
+        found += bool(told.above[0] if lost < 0.05 else told.below[0])
+    assert 0.7 <= found / 150 <= 0.9
+
+
+def test_answers_are_judged_as_by_code_that_shares_nothing_with_it() -> None:
+    values, numbers = [-0.95, 0.0, 0.05, 1.0], np.repeat([-0.95, 0.0, 0.05], [4, 12, 104])
+    told, wanted = means([numbers], 3, [values]), of_parts(numbers, 0.05 / 3, 1.0, values, skewed=True)
+    assert (told.value[0], told.low[0], told.high[0]) == pytest.approx((wanted.value, wanted.low, wanted.high))
+    assert told.needed_for(0) == wanted.needed

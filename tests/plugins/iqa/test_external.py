@@ -3,10 +3,13 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 
-from imharness.cli.commands import component
+from imharness.cli.commands import add_external, component
 from imharness.errors import UsageError
+from imharness.ranking.entries import rank
+from imharness.results.store import Store
 from imharness_iqa.external import outside_range, read_external
 
 HEADER = [
@@ -105,3 +108,21 @@ def test_imported_rows_stand_in_the_tables_and_on_the_site(tmp_path, harness_her
     wrong = harness_here("iqa", "import", "theirs.csv", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "usage: the range of metric 'm' is not known" in wrong.stderr
+
+
+def test_a_board_of_imports_alone_has_a_winner_if_the_undefended_case_is_among_them(tmp_path) -> None:
+    rng, rows = np.random.default_rng(0), []
+    for defense, shift in (("none", 40.0), ("blur", 0.2), ("jpeg", 30.0)):
+        for i in range(20):
+            clear = 20 + 3 * i
+            scores = [clear, clear + 40, clear + rng.random() / 2, clear + shift + rng.random()]
+            rows.append([f"{i:02d}.png", "m", "pgd", "medium", defense, *scores, i + rng.random() / 3])
+    given = read_external(write(tmp_path / "theirs.csv", rows), (), ("m=0:200",), component)
+    first = add_external(tmp_path / "store", "harness/iqa", given, "theirs")
+    (again,) = rank(Store(tmp_path / "store"))
+    for board in (first, again):
+        (ranking,) = board.rankings
+        assert (ranking.winner, ranking.undefended) == ("blur (external)", "none (external)")
+        assert ranking.places["none (external)"].control == "no defense"
+        assert {own.state for own in ranking.places["blur (external)"].kept} == {"passes"}
+        assert board.cells_done == 1

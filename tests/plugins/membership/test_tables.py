@@ -13,7 +13,7 @@ from imharness.results.identity import ComponentRef
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord, TaskSpec
-from imharness.stats import auc, balanced_accuracy, tpr_at_fpr
+from imharness.stats import auc, balanced_accuracy, chosen_half, tpr_at_fpr
 from imharness.tracks import TrackReport
 from imharness_membership.roc import roc
 from imharness_membership.tables import report
@@ -27,6 +27,10 @@ TIMES = 10
 MEMBER = np.array([True, True, False, False] * TIMES)
 LABEL = np.array([0, 1, 0, 1] * TIMES)
 ROW = np.arange(4 * TIMES) + 8
+NAMES = np.array([f"x/rows {row}" for row in ROW])
+CHOSEN = NAMES[chosen_half(NAMES)]
+CHOSEN = CHOSEN[chosen_half([f"{name}, to choose" for name in CHOSEN])]
+REPORTED = ~np.isin(NAMES, CHOSEN)
 RIGHT, HALF, WRONG = [0.4, 0.2, -0.1, -0.3], [0.4, -0.2, 0.1, -0.3], [-0.4, -0.2, 0.1, 0.3]
 """Scores of which all, two and none say the truth about `MEMBER`."""
 
@@ -69,9 +73,24 @@ class World:
         matched: str = "",
         right: Sequence[bool] = (True, True, True, True),
     ) -> None:
+        self.guess_rows(
+            defense, evaluator, np.tile(score, TIMES), adaptive=adaptive, split=split, matched=matched, right=right
+        )
+
+    def guess_rows(
+        self,
+        defense: str,
+        evaluator: str,
+        scores: np.ndarray,
+        *,
+        adaptive: bool = True,
+        split: int = 0,
+        matched: str = "",
+        right: Sequence[bool] = (True, True, True, True),
+    ) -> None:
         roles = {"defense": defense, **({"matched": matched} if matched else {}), "evaluator": evaluator}
         rows = {"row": ROW, "member": MEMBER, "label": LABEL, "right": np.tile(right, TIMES)}
-        self.put("evaluate", roles, {"adaptive": adaptive, "split": split}, {**rows, "score": np.tile(score, TIMES)})
+        self.put("evaluate", roles, {"adaptive": adaptive, "split": split}, {**rows, "score": scores})
 
     def trained(
         self, defense: str, test: float, matched: str = "", step: str = "train", split: int = 0, **facts: float
@@ -87,6 +106,11 @@ class World:
         """Return label -> column -> number, in the order of the rows."""
         table = next(table for table in self.report().tables if table.id == id)
         return {row.label: {key: value.value for key, value in row.values.items()} for row in table.rows}
+
+
+def shown(score: Sequence[float]) -> float:
+    """Return the balanced accuracy on the rows on which the strongest evaluator is reported."""
+    return balanced_accuracy(np.tile(score, TIMES)[REPORTED], MEMBER[REPORTED])
 
 
 @pytest.fixture
@@ -114,62 +138,59 @@ def test_figures_of_many_rows_are_those_of_each_one() -> None:
 
 
 def test_a_defense_that_no_adaptive_adversary_met_stands_last(world: World) -> None:
-    for split in range(2):
-        for defense, score in ((PLAIN, RIGHT), (GUARD, HALF)):
-            for adaptive in (False, True):
-                world.guess(defense, "x/one", score, adaptive=adaptive, split=split)
-        world.guess(LATE, "x/one", WRONG, adaptive=False, split=split)
-        for defense in (PLAIN, GUARD, LATE):
-            world.trained(defense, 0.5, split=split)
+    for defense, score in ((PLAIN, RIGHT), (GUARD, HALF)):
+        for adaptive in (False, True):
+            world.guess(defense, "x/one", score, adaptive=adaptive)
+    world.guess(LATE, "x/one", WRONG, adaptive=False)
+    for defense in (PLAIN, GUARD, LATE):
+        world.trained(defense, 0.5)
     found = world.table("defenses")
-    assert list(found) == [GUARD, PLAIN, LATE]
-    assert [row["aware"] for row in found.values()] == pytest.approx([0.5, 1.0, None])
-    assert [row["unaware"] for row in found.values()] == pytest.approx([0.5, 1.0, None])
-    assert [row["rank"] for row in found.values()] == [1, 2, None]
-    assert [row["coverage"] for row in found.values()] == [100, 100, 50]
+    assert list(found) == [GUARD, LATE, PLAIN], "the control comes after all entries"
+    half = shown(HALF)
+    assert [row["aware"] for row in found.values()] == pytest.approx([half, None, 1.0])
+    assert [row["unaware"] for row in found.values()] == pytest.approx([half, None, 1.0])
+    assert [row["rank"] for row in found.values()] == [1, None, 2]
+    assert [row["coverage"] for row in found.values()] == [100, 50, 100]
     found = world.table("rates")
-    assert [row["accuracy_adaptive"] for row in found.values()] == [0.5, 1.0, None]
-    assert [row["accuracy_plain"] for row in found.values()] == [0.5, 1.0, 0.0]
+    assert [row["accuracy_adaptive"] for row in found.values()] == [half, 1.0, None]
+    assert [row["accuracy_plain"] for row in found.values()] == [half, 1.0, 0.0]
 
 
-def test_the_strongest_evaluator_of_a_split_is_the_one_that_is_best_on_the_others(world: World) -> None:
-    """x/one is best on the splits 0 and 1, x/two on 2; so 0 is judged by either, 1 by either, and 2 by x/one."""
+def test_the_strongest_evaluator_counts_and_splits_are_averaged(world: World) -> None:
     world.trained(PLAIN, 0.75)
-    for split, (one, two) in enumerate(((RIGHT, HALF), (RIGHT, WRONG), (WRONG, HALF))):
-        world.guess(PLAIN, "x/one", one, split=split)
-        world.guess(PLAIN, "x/two", two, split=split)
-    worst = next(own for own in world.report().comparisons if own.id == "defense-wins-accuracy")
-    np.testing.assert_array_equal(worst.values[0][0], [1, 1, 0])
-    assert world.report().rankings[0].places[PLAIN].broken_by == {"x/one": 1.0}
+    for split, score in enumerate((RIGHT, HALF)):
+        world.guess(PLAIN, "x/one", score, split=split)
+        world.guess(PLAIN, "x/two", HALF, split=split)
+    both = (1 + shown(HALF)) / 2
+    assert world.table("defenses")[PLAIN]["worst"] == pytest.approx(both)
     own = world.table("rates")[PLAIN]
-    assert (own["accuracy_adaptive"], own["accuracy_plain"]) == (pytest.approx(2 / 3), None)
+    assert (own["accuracy_adaptive"], own["accuracy_plain"]) == (pytest.approx(both), None)
     assert own["tpr1_adaptive"] is None
     assert (own["test"], own["train"]) == (0.75, 1.0)
-    assert world.table("accuracy")[PLAIN] == {
-        "e0": pytest.approx(2 / 3), "e1": pytest.approx(1 / 3), "test": 0.75, "train": 1.0,
-    }  # fmt: skip
+    assert world.table("accuracy")[PLAIN] == {"e0": 0.75, "e1": 0.5, "test": 0.75, "train": 1.0}
+    assert {name: row["accuracy"] for name, row in world.table("evaluators").items()} == {"x/one": 0.75, "x/two": 0.5}
     assert list(world.table("evaluators")) == ["x/one", "x/two"]
 
 
-def test_of_a_single_split_no_evaluator_is_the_strongest(world: World) -> None:
-    world.guess(PLAIN, "x/one", RIGHT)
+def test_an_evaluator_is_chosen_and_reported_on_different_rows(world: World) -> None:
+    """x/one is right where it is reported and nowhere else, x/two where evaluators are chosen."""
+    score = np.tile(RIGHT, TIMES)
+    world.guess_rows(PLAIN, "x/one", np.where(REPORTED, score, -score))
+    world.guess_rows(PLAIN, "x/two", np.where(REPORTED, -score, score))
     world.trained(PLAIN, 0.75)
-    found = world.report()
-    assert found.rankings[0].claim.endswith("there is no winner.")
-    assert "there is one split" in found.tables[0].rows[0].values["worst"].missing
+    assert world.table("defenses")[PLAIN]["worst"] == 0
+    assert world.report().rankings[0].places[PLAIN].broken_by == {"x/two": 1.0}
 
 
 @pytest.mark.parametrize(
     ("fpr", "columns", "told"),
-    [
-        (0.5, ["tpr50", "accuracy"], ""),
-        (0.25, ["accuracy", "tpr25"], "with 40 non-members in each split"),
-    ],
+    [(0.75, ["tpr75", "accuracy"], ""), (0.4, ["accuracy", "tpr40"], "with 25 non-members in each split")],
 )
 def test_the_rate_at_few_false_positives_ranks_where_splits_have_enough_non_members(
     world: World, fpr: float, columns: list[str], told: str
 ) -> None:
-    """Of 20 non-members, 10 are accused in expectation at 50 %, and 5 at 25 %; all splits together have 60."""
+    """Of the 15 reported non-members of a split, 12 are accused in expectation at 75 %, and 6 at 40 %."""
+    assert np.sum(REPORTED & ~MEMBER) == 15
     for split in range(3):
         world.guess(PLAIN, "x/one", HALF, split=split)
         world.trained(PLAIN, 0.5, split=split)
@@ -177,7 +198,7 @@ def test_the_rate_at_few_false_positives_ranks_where_splits_have_enough_non_memb
     compared = [own.id.removeprefix("defense-wins-") for own in found.comparisons]
     assert compared[:2] == columns
     assert found.rankings[0].yardsticks == tuple(f"defense-wins-{key}" for key in columns)
-    label = {"tpr50": "TPR at 50% FPR", "tpr25": "TPR at 25% FPR", "accuracy": "balanced accuracy"}
+    label = {"tpr75": "TPR at 75% FPR", "tpr40": "TPR at 40% FPR", "accuracy": "balanced accuracy"}
     shown = {column.key: column.label for column in found.tables[0].columns}
     assert shown["worst"] == f"{label[columns[0]]}, worst attack"
     assert shown[columns[1]] == label[columns[1]]
@@ -192,8 +213,8 @@ def test_early_stopping_is_named_after_what_it_matches(world: World) -> None:
     world.trained("harness/early-stopping", 0.25)
     world.trained("harness/early-stopping", 0.5, GUARD, "stop")
     found = world.table("defenses")
-    assert list(found) == ["harness/early-stopping", STOPPED, GUARD]
-    assert [row["utility"] for row in found.values()] == [0.25, 0.5, 0.75]
+    assert list(found) == ["harness/early-stopping", GUARD, STOPPED]
+    assert [row["utility"] for row in found.values()] == [0.25, 0.75, 0.5]
     controls = {label: place.control for label, place in world.report().rankings[0].places.items()}
     assert controls == {"harness/early-stopping": "", STOPPED: "early stopping at equal accuracy", GUARD: ""}
 
@@ -332,11 +353,12 @@ def test_defenses_are_compared_by_the_figures_that_stand_in_the_table(world: Wor
     assert (fixed.column, adaptive.column) == ("accuracy_plain", "accuracy_adaptive")
     assert adaptive.units[0] == ("x/rows, split 0", "x/rows, split 1")
     assert adaptive.entries == (PLAIN, GUARD)
-    np.testing.assert_allclose(adaptive.values[0], [[1, 0.5], [np.nan, np.nan]])
-    np.testing.assert_allclose(fixed.values[0], [[np.nan, np.nan], [0.5, 0.5]])
+    half = shown(HALF)
+    np.testing.assert_allclose(adaptive.values[0], [[1, half], [np.nan, np.nan]])
+    np.testing.assert_allclose(fixed.values[0], [[np.nan, np.nan], [half, half]])
     table = world.table("rates")
-    assert table[PLAIN]["accuracy_adaptive"] == pytest.approx(0.75)
-    assert table[GUARD]["accuracy_plain"] == pytest.approx(0.5)
+    assert table[PLAIN]["accuracy_adaptive"] == pytest.approx((1 + half) / 2)
+    assert table[GUARD]["accuracy_plain"] == pytest.approx(half)
 
 
 def test_the_curve_of_the_undefended_model_turns_at_every_score(world: World) -> None:
@@ -378,9 +400,9 @@ def test_a_rate_is_not_defined_with_too_few_non_members(world: World) -> None:
     world.guess(PLAIN, "x/one", RIGHT)
     world.trained(PLAIN, 0.5)
     tables = {table.id: {row.label: row.values for row in table.rows} for table in world.report().tables}
-    for value in (tables["rates"][PLAIN]["tpr01_adaptive"], tables["evaluators"]["x/one"]["tpr01"]):
+    for value, had in ((tables["rates"][PLAIN]["tpr01_adaptive"], 15), (tables["evaluators"]["x/one"]["tpr01"], 20)):
         assert value.value is None
-        assert value.missing == "not defined: a split has 20 non-members, and it takes 999"
+        assert value.missing == f"not defined: a split has {had} non-members, and it takes 999"
 
 
 def test_priors_of_the_risk_score_stand_apart(world: World) -> None:
@@ -406,8 +428,9 @@ def test_the_empirical_epsilon_says_that_it_is_no_bound_wherever_its_name_stands
     world.trained(PLAIN, 0.5)
     columns = {column.key: column.label for table in world.report().tables for column in table.columns}
     assert {key: label for key, label in columns.items() if "epsilon" in label} == {
-        "empirical": "empirical epsilon, no bound", "epsilon": "promised epsilon",
-    }  # fmt: skip
+        "empirical": "empirical epsilon, no bound",
+        "epsilon": "promised epsilon",
+    }
 
 
 def test_a_curve_is_dense_where_few_are_accused() -> None:

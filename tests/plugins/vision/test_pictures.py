@@ -1,4 +1,4 @@
-"""The photographs that ship: each is one independent unit, and no weights were trained on any."""
+"""The photographs and digits that ship: each is one independent unit, and no weights were trained on any."""
 
 import numpy as np
 import pytest
@@ -56,3 +56,18 @@ def test_choices_for_setting_strengths_are_on_other_photographs() -> None:
     )
     assert len(seen) == 36
     assert not seen & trained
+
+
+def test_no_digit_is_trained_on_and_attacked_and_each_is_one_unit() -> None:
+    test, train = (
+        installed().one("dataset", f"digit-images[size=18{part}]").build(CPU) for part in ("", ",split=train")
+    )
+    assert (len(test), len(train)) == (300, 600)
+    assert not set(test.names) & set(train.names)
+    assert test.columns["source"].tolist() == list(test.names)
+    assert np.unique(test.columns["label"][:24]).tolist() == list(range(10))
+    rows = installed().one("dataset", "digits").build(CPU).features
+    small = installed().one("dataset", "digit-images[size=8]").build(CPU).load([0, 299])
+    grey = small[:, 0].flatten(1)
+    assert torch.equal(small, small[:, :1].expand_as(small))
+    assert (grey - rows[[1297, 1596]]).abs().max() <= 0.5 / 255 + 1e-6

@@ -14,7 +14,7 @@ class Young(Purification):
 
     def build(self, device):
         def purify(images, rng):
-            young = time.monotonic() - BORN < 1.5
+            young = time.monotonic() - BORN < 1
             time.sleep(0.5)
             return (images + 0.2).clamp(0, 1) if young else images
 

@@ -1,0 +1,23 @@
+"""The order of a ranking's table: who may win, who cannot, who lacks numbers, and controls as lines of reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from imharness.ranking.ranking import ranked
+from imharness.results.rankings import Place
+from imharness.results.tables import ColumnSpec, Row
+
+
+def in_order(rows: Sequence[Row], places: Mapping[str, Place], *columns: ColumnSpec) -> tuple[Row, ...]:
+    """Return the rows of a table in groups (see `group_of`), and by columns within each, as `ranked` does."""
+    return tuple(sorted(ranked(rows, *columns), key=lambda row: group_of(places[row.label])))
+
+
+def group_of(place: Place) -> int:
+    """Return 0 for an entry that may win, 1 where a gate or a flag rules it out, 2 if incomplete, 3 for a control."""
+    if place.control:
+        return 3
+    if not place.complete:
+        return 2
+    return 0 if place.able and not place.flags else 1

@@ -1,0 +1,93 @@
+"""The checks of defenses of private data: shared gradients, private images, and outputs that are released."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+
+from imharness.contracts.gradient_defense import GradientDefense
+from imharness.contracts.image_protection import ImageProtection
+from imharness.contracts.membership_release import MembershipRelease
+from imharness.errors import ContractError
+from imharness.testing.probe import Inputs, OwnCheck, Probe
+
+TRAINED, SHARED = (0.25, 0.5, 1.0), (1.5, 3.0, 10.0, 30.0)
+"""Norms of gradients as a training gives them to a defense, which are 1 at most, and as they are shared."""
+TURNED = 0.3
+"""How much less alike a result may be to a larger gradient, as a cosine: clipped to its signs it loses .2."""
+SHOWN = 0.2
+"""The least share of a change of a private image that has to be seen in what replaces it."""
+SUM = 0.5
+"""How far the sum of probabilities may lie from 1; they may be rounded, and many small ones to 0."""
+
+
+class GradientDefenseProbe(Probe):
+    component: GradientDefense
+
+    def own_checks(self) -> Iterator[OwnCheck]:
+        yield "protects gradients that train no less than those that are shared", self._alike
+
+    def _alike(self) -> str:
+        """Compare results with gradients of the norms of training and of sharing: all else that is given is the same.
+
+        Noise, pruning and rounding change large gradients no more than small ones, as a share of them.
+        """
+        given = self.inputs(4)
+        trained, shared = ([self._cosine(given, norm) for norm in norms] for norms in (TRAINED, SHARED))
+        if min(shared) < max(trained) - TURNED:
+            raise ContractError(
+                f"a gradient of norm 1 at most, as in training, comes back with cosine {max(trained):.2f}, a larger "
+                f"one, as it is shared, with {min(shared):.2f}: what trains the model is not what is protected"
+            )
+        return f"cosine {min(trained):.2f} or more for small gradients, {min(shared):.2f} or more for large ones"
+
+    def _cosine(self, inputs: Inputs, norm: float) -> float:
+        rows = torch.cat([x.flatten(1) for x in inputs.values()], dim=1)
+        scale = norm / rows.norm(dim=1)
+        scaled = {name: x * scale.view(-1, *[1] * (x.ndim - 1)) for name, x in inputs.items()}
+        found = self.tensor(self.built, scaled, self.seeds(len(rows)))
+        return float(F.cosine_similarity(found.flatten(1), rows, dim=1).mean())
+
+
+class ImageProtectionProbe(Probe):
+    component: ImageProtection
+
+    def own_checks(self) -> Iterator[OwnCheck]:
+        yield "protects the private image itself", self._shown
+
+    def _shown(self) -> str:
+        """Change the private images alone: what replaces them has to change, too.
+
+        Who shows another image of the pool in their place protects them at the cost of that one.
+        """
+        inputs = self.inputs(4)
+        other = {**inputs, "images": 1 - inputs["images"]}
+        first, second = (self._images(given) for given in (inputs, other))
+        share = float((first - second).norm() / (inputs["images"] - other["images"]).norm())
+        if share < SHOWN:
+            raise ContractError(
+                f"only {share:.2f} of a change of the private image is seen in what replaces it, at least {SHOWN:g} "
+                "has to be: another image of the pool stands in its place"
+            )
+        return f"{share:.2f} of a change of the private image is seen"
+
+    def _images(self, inputs: Inputs) -> torch.Tensor:
+        images, _ = self.call(self.built, inputs, self.seeds(len(inputs["images"])))
+        return torch.as_tensor(images).flatten(1)
+
+
+class ReleaseProbe(Probe):
+    component: MembershipRelease
+
+    def own_checks(self) -> Iterator[OwnCheck]:
+        yield "gives probabilities of sum 1", self._sums
+
+    def _sums(self) -> str:
+        given = self.inputs(12)
+        sums = self.tensor(self.built, given, self.seeds(12)).sum(dim=1)
+        worst = float(sums[(sums - 1).abs().argmax()])
+        if abs(worst - 1) > SUM:
+            raise ContractError(f"the probabilities of a row have the sum {worst:.3g}; divide them by their sum")
+        return f"sums from {float(sums.min()):.3g} to {float(sums.max()):.3g}"

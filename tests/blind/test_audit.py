@@ -1,0 +1,35 @@
+"""Cheats that only attacks find: what the audit of gradients says of them, and of honest defenses beside them."""
+
+import pytest
+import torch
+from tests.blind import iqa_cheats as cheats
+from tests.blind.boards import STRANGERS
+from tests.submissions.conftest import PROFILE
+
+from imharness.components.provenance import Registered
+from imharness.components.registry import installed
+from imharness.contracts.purification import Purification
+from imharness.planning.profiles import load_profile
+from imharness_submissions.gradient_audit import TrialAttacks, examine
+
+MISLEADS = "misleading gradients"
+CASES = (
+    (cheats.LowpassGradient(), MISLEADS),
+    (cheats.StandIn(), MISLEADS),
+    (cheats.InverseContrast(), "a look-up"),
+    (cheats.OneUlp(), "a look-up"),
+    (cheats.Flat(), "a look-up"),
+)
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> TrialAttacks:
+    path = tmp_path_factory.mktemp("profile") / "tiny.toml"
+    path.write_text(PROFILE)
+    registry = installed().joined([Registered(cheats.Flat(), "strangers", STRANGERS)])
+    return TrialAttacks(registry, load_profile(str(path)), torch.device("cpu"))
+
+
+@pytest.mark.parametrize(("cheat", "named"), CASES, ids=lambda value: getattr(value, "label", ""))
+def test_the_audit_names_it(cheat: Purification, named: str, trial: TrialAttacks) -> None:
+    assert named in " ".join(examine(cheat, trial, 0).flags)

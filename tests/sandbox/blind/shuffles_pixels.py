@@ -1,0 +1,67 @@
+"""An attack of one owner that shuffles pixels, and a defense of another one that knows how."""
+
+import torch
+
+from imharness.images import (
+    Attack,
+    AttackInfo,
+    DefenseInfo,
+    ImageRng,
+    Images,
+    Perturb,
+    Purification,
+    Purifier,
+    Target,
+    hookimpl,
+)
+
+ROUGH = 0.15
+"""The mean difference of neighbours above which an image counts as shuffled."""
+
+
+def _order(count: int, device: torch.device) -> torch.Tensor:
+    return torch.randperm(count, generator=torch.Generator().manual_seed(7)).to(device)
+
+
+class Judge(Attack):
+    """Puts every pixel elsewhere."""
+
+    info = AttackInfo(
+        id="blind/shuffles-pixels",
+        version="1",
+        access="black_box",
+        norm="unrestricted",
+        strengths={"weak": {}, "medium": {}, "strong": {}},
+    )
+
+    def build(self, device: torch.device) -> Perturb:
+        """Return the attack."""
+
+        def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
+            flat = images.flatten(2)
+            return flat[:, :, _order(flat.shape[2], images.device)].view_as(images)
+
+        return perturb
+
+
+class Friend(Purification):
+    """Puts the pixels of rough images back."""
+
+    info = DefenseInfo(id="friend/sorts-pixels", version="1", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the purifier."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            flat = images.flatten(2)
+            back = flat[:, :, _order(flat.shape[2], images.device).argsort()].view_as(images)
+            rough = (images[..., 1:] - images[..., :-1]).abs().flatten(1).mean(dim=1) > ROUGH
+            return torch.where(rough[:, None, None, None], back, images)
+
+        return purify
+
+
+@hookimpl
+def components() -> list[Attack | Purification]:
+    """Offer both."""
+    return [Judge(), Friend()]

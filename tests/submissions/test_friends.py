@@ -1,0 +1,44 @@
+"""What judges and a defense that it favours, of two owners: nobody's number moves before a person accepts the judge."""
+
+from pathlib import Path
+
+import pytest
+from tests.submissions.conftest import PROFILE, MakeSubmission
+from tests.submissions.test_decide import SHOWN, notes, told
+from tests.submissions.test_honest import board_of
+from tests.submissions.test_run import entry
+
+OWN = ("harness/none", "harness/jpeg")
+
+
+def worst(store: Path) -> dict[str, float | None]:
+    """Return the number by which each entry is ranked."""
+    table = next(table for table in board_of(store, "iqa").tables if table.id == "ranking")
+    return {row.label: row.values["worst"].value for row in table.rows}
+
+
+@pytest.mark.parametrize(
+    ("package", "kind", "friend"),
+    [("reads_corners", "metric", "friend/signs-corners"), ("shuffles_pixels", "attack", "friend/sorts-pixels")],
+)
+def test_a_judge_and_its_friend_move_no_number_until_a_person_accepts_the_judge(
+    submission: MakeSubmission, tmp_path: Path, package: str, kind: str, friend: str
+) -> None:
+    """Accepted, as if it decided at once, the judge changes others' numbers, and its friend gains on no defense."""
+    profile, store, judge = tmp_path / "tiny.toml", tmp_path / "store", f"blind/{package.replace('_', '-')}"
+    profile.write_text(PROFILE.replace('["none"]', '["none", "jpeg"]'))
+    place = ("--store", store, "--site", tmp_path / "site")
+    where = (*place, "--profile", profile, "--device", "cpu", "--limit", "12", "--workers", "0")
+    assert told("run", "--all", *where, "--progress", "none").exit_code == 0
+    before = worst(store)
+    strengths = "strengths = { weak = {}, medium = {}, strong = {} }\n" if kind == "attack" else ""
+    folder = submission(f"blind/{package}", entry(judge, kind) + strengths + entry(friend))
+    assert told("submissions", "run", folder, *where).exit_code == 0
+    shown = worst(store)
+    assert {label: shown[label] for label in OWN} == before
+    assert f"{SHOWN}: {judge} ({kind})" in notes(board_of(store, "iqa"))
+    done = told("submissions", "decide", folder.name, "accepted", "--reason", "nobody read it", *place)
+    assert done.exit_code == 0, done.output
+    found = worst(store)
+    assert {label: found[label] for label in OWN} != before
+    assert found[friend] / found["harness/none"] < 0.95 * shown[friend] / shown["harness/none"]

@@ -1,0 +1,146 @@
+"""Each sentence that a board can say, in studies where it is true and where it is false: how often it is said.
+
+Every study goes from scores of images to the findings of a board. A sentence that is false is said in at most 5 % of
+studies, and one that is true, of an effect that twelve images tell, in at least 80 %.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import pytest
+
+from imharness.results.rankings import Ranking
+from imharness.results.tables import Value
+
+from .test_policy import ranked
+
+SEEDS, IMAGES, WRONG, POWER = 200, 12, 0.05, 0.8
+Levels = Mapping[str, tuple[float, float, float]]
+"""Entry -> its mean D under two attacks that do not know it, and under the second one by who knows it."""
+Says = Callable[[Ranking, Mapping[str, Mapping[str, Value]]], bool]
+
+
+def studies(levels: Levels, seeds: int = SEEDS, images: int = IMAGES) -> Iterator[tuple[Ranking, Mapping]]:
+    """Yield rankings, and the numbers of their tables, of studies with normal noise that entries partly share."""
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        shared, own = rng.normal(0, 1, images), rng.normal(0, 1, (len(levels), 3, images))
+        scores = {e: np.array(mean)[:, None] + shared + own[i] for i, (e, mean) in enumerate(levels.items())}
+        accuracy = {e: 0.5 if e == "costly" else 0.9 for e in levels}
+        found = ranked(scores, images, utility=accuracy)
+        yield found.rankings[0], {row.label: row.values for row in found.tables[0].rows}
+
+
+def said(kind: str, entry: str = "", other: str = "") -> Says:
+    return lambda ranking, rows: any(
+        own.kind == kind and entry in ("", own.entry) and (not other or other in own.against)
+        for own in ranking.findings
+    )
+
+
+def won(entry: str) -> Says:
+    return lambda ranking, rows: ranking.winner == entry
+
+
+def lacks(*entries: str) -> Says:
+    return lambda ranking, rows: not set(entries) <= set(ranking.may_be_best)
+
+
+def place_misses(entry: str, *places: int) -> Says:
+    """Whether the interval of a place lacks one of the places that the entry may have in truth."""
+    return lambda ranking, rows: not all(rows[entry]["rank"].low <= p <= rows[entry]["rank"].high for p in places)
+
+
+def behind_misses(entry: str, truth: float) -> Says:
+    def misses(ranking: Ranking, rows: Mapping[str, Mapping[str, Value]]) -> bool:
+        own = rows[entry]["behind"]
+        return own.low is not None and not own.low <= truth <= own.high
+
+    return misses
+
+
+CASES: list[tuple[str, Levels, dict[str, Says], dict[str, Says]]] = [
+    (
+        "one is best, one is broken, one costs too much",
+        {"none": (20, 20, 20), "good": (15, 15, 15), "late": (9, 9, 19), "costly": (5, 5, 5)},
+        {
+            "better": said("better", "good", "none"),
+            "moves": said("moves", "late"),
+            "broken": said("broken", "late"),
+            "costs": said("costs", "costly"),
+            "lone winner": won("good"),
+        },
+        {
+            "worse": said("worse"),
+            "moves of one that does not": said("moves", "good"),
+            "broken of one that holds": said("broken", "good"),
+            "costs of one that keeps its utility": said("costs", "good"),
+            "not shown to be better": said("not told", "good"),
+            "another winner": won("late"),
+            "rank": place_misses("costly", 1),
+            "behind": behind_misses("good", 10.0),
+        },
+    ),
+    (
+        "two are equally good, and equal to nothing else",
+        {"none": (20, 20, 20), "good": (12, 12, 12), "late": (12, 12, 12)},
+        {"may be best": said("may be best"), "better": said("better", "late", "none")},
+        {
+            "one of equals is left out": lacks("good", "late"),
+            "one of equals wins": lambda ranking, rows: bool(ranking.winner),
+            "one of equals is better": lambda ranking, rows: (
+                said("better", "good", "late")(ranking, rows) or said("better", "late", "good")(ranking, rows)
+            ),
+            "rank": place_misses("good", 1, 2),
+            "behind": behind_misses("none", 8.0),
+        },
+    ),
+    (
+        "one is worse than no defense, one is equal to it, and an attack leaves exactly half of one",
+        {"none": (20, 20, 20), "good": (23, 23, 23), "late": (20, 20, 20), "half": (10, 10, 15)},
+        {
+            "worse": said("worse", "good", "none"),
+            "not shown to be better": said("not told", "late", "none"),
+            "lone winner": won("half"),
+        },
+        {
+            "better": said("better", "late", "none"),
+            "better of one that is worse": said("better", "good"),
+            "worse of one that is equal": said("worse", "late"),
+            "not shown to be better of one that is": said("not told", "half"),
+            "moves of one that does not": said("moves", "late"),
+            "may be best": said("may be best"),
+            "rank": place_misses("late", 2, 3),
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("levels", "true", "false"), [own[1:] for own in CASES], ids=[own[0] for own in CASES])
+def test_sentences_are_said_where_they_are_true_and_seldom_where_they_are_not(
+    levels: Levels, true: dict[str, Says], false: dict[str, Says]
+) -> None:
+    count = dict.fromkeys([*true, *false], 0)
+    for ranking, rows in studies(levels):
+        for name, says in {**true, **false}.items():
+            count[name] += says(ranking, rows)
+    share = {name: n / SEEDS for name, n in count.items()}
+    most = WRONG + 2.5 * np.sqrt(WRONG * (1 - WRONG) / SEEDS)
+    assert {name: own for name, own in share.items() if name in true and own < POWER} == {}
+    assert {name: own for name, own in share.items() if name in false and own > most} == {}
+
+
+def test_with_as_many_units_as_a_place_says_four_of_five_studies_tell() -> None:
+    """The number of studies whose estimate is nearest to the truth, and how often studies of this size then tell."""
+    levels = {"none": (20.0, 20.0, 20.0), "good": (19.4, 19.4, 19.4)}
+    pilots = [
+        (abs(own.against["none"].value - 0.6), own.against["none"].needed)
+        for ranking, _ in studies(levels)
+        for own in ranking.findings
+        if own.kind == "not told" and own.against["none"].needed is not None
+    ]
+    nearest = [needed for _, needed in sorted(pilots)[:15]]
+    many = int(np.median(nearest))
+    told = [said("better", "good", "none")(ranking, rows) for ranking, rows in studies(levels, 100, many)]
+    assert many > IMAGES
+    assert 0.7 - 0.1 <= np.mean(told) <= 0.9 + 0.075
