@@ -280,8 +280,9 @@ def _selected(
 ) -> TrackProfile:
     """Return what takes part: the objects, their rivals, if any were named, and the profile's choice of other kinds."""
     select = {kind: list(names) for kind, names in part.select.items()}
-    for kind in {*rivals, *kinds} if rivals is not None else ():
-        select[kind] = [*_controls_among(registry, kind, part.select.get(kind, ())), *rivals.get(kind, ())]
+    if rivals is not None:
+        for kind in {*rivals, *kinds}:
+            select[kind] = [*_controls_among(registry, kind, part.select.get(kind, ())), *rivals.get(kind, ())]
     for kind, names in kinds.items():
         if kind not in select:
             raise UsageError(f"objects: the track has no use for a {kind}; it takes: {', '.join(select)}.")

@@ -16,5 +16,5 @@ def test_a_score_without_a_gradient_is_refused_with_what_to_do(how: str) -> None
 
     target = MetricTarget(score, (0.0, 1.0), images=2, differentiable=True)
     images = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)).requires_grad_(True)
-    with pytest.raises(ContractError, match="no gradient reaches the images.*declare differentiable=False"):
+    with pytest.raises(ContractError, match=r"no gradient reaches the images.*declare differentiable=False"):
         target(images)
