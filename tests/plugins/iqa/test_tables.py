@@ -286,7 +286,18 @@ def test_a_store_without_results_has_no_tables_and_one_of_every_step_has_all_of_
         )
     )
     found = report(finished.query(), 0.05)
-    shown = ["ranking", "cost", "breaks", "attacks", "measured", "defenses", "correlations", "by-group", "parameters"]
+    shown = [
+        "ranking",
+        "cost",
+        "breaks",
+        "attacks",
+        "metrics",
+        "measured",
+        "defenses",
+        "correlations",
+        "by-group",
+        "parameters",
+    ]
     assert [table.id for table in found.tables] == shown
     assert [paired.id for paired in found.comparisons] == ["wins-turned", "wins-d-fixed", "wins-ssim-fixed"]
 
