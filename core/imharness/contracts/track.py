@@ -287,6 +287,8 @@ class Track(Component):
     If the mapping is empty, a defense purifies images, an attack moves the score of a metric, and a metric is what it
     declares to be.
     """
+    yardsticks: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Kind -> names of components that a notebook evaluates beside a user's object of this kind, for comparison."""
     folder_dataset: ClassVar[str] = ""
     """The id of the data set whose address is a folder of images; "" if there is none."""
     takes_bare_images: ClassVar[bool] = False
