@@ -363,6 +363,7 @@ class LookUp(Purification):
         def purify(images: Images, rng: ImageRng) -> Images:
             apart = torch.cdist(images.flatten(1), known.flatten(1)) / known[0].numel() ** 0.5
             least, at = apart.min(dim=1)
-            return torch.where((least < self.near)[:, None, None, None], torch.lerp(known[at], images, self.left), images)
+            answer = torch.lerp(known[at], images, self.left)
+            return torch.where((least < self.near)[:, None, None, None], answer, images)
 
         return purify

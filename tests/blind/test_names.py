@@ -9,9 +9,9 @@ from tests.blind.boards import STRANGERS
 
 from imharness.components.provenance import Registered
 from imharness.components.registry import installed
-from imharness.contests import is_own
 from imharness.errors import PluginError, UsageError
 from imharness.images import DefenseInfo, MetricInfo, Purification, Purifier
+from imharness.ranking.rules import is_own
 from imharness_submissions.manifest import Submission
 from imharness_submissions.owners import check_reserved
 

@@ -1,4 +1,4 @@
-"""Cheats on scores as packages: what the run of a submission flags does not win on the board before a person says so."""
+"""Cheats on scores as packages: what is flagged where it is submitted does not win before a person says so."""
 
 from collections.abc import Callable
 from pathlib import Path
