@@ -36,8 +36,11 @@ if TYPE_CHECKING:
         every,
         find,
         finished,
+        page_file,
         place,
         query,
+        writable,
+        write_page,
     )
 
 __all__ = [
@@ -60,11 +63,14 @@ __all__ = [
     "json_option",
     "limit_option",
     "log_option",
+    "page_file",
     "place",
     "query",
     "seed_option",
     "site_option",
     "store_option",
+    "writable",
+    "write_page",
 ]
 
 

@@ -2,7 +2,7 @@
 
 from imharness.reading.arrays import read_array, read_arrays
 from imharness.reading.digests import file_digest, state_digest
-from imharness.reading.images import image_shape, read_image, read_pixels
+from imharness.reading.images import image_shape, read_image, read_pixels, said_of_colours
 from imharness.reading.opening import GIB, MIB, plain_file, read_bytes, read_text
 from imharness.reading.structured import parsed_json, read_json
 from imharness.reading.tables import read_columns, read_csv, read_stream
@@ -32,5 +32,6 @@ __all__ = [
     "read_tensors",
     "read_text",
     "read_torch",
+    "said_of_colours",
     "state_digest",
 ]

@@ -3,6 +3,7 @@
 from imharness.contracts.model_audit import (
     AuditAnswer,
     AuditRequest,
+    AuditSubject,
     Estimate,
     Finding,
     GivenOutputs,
@@ -14,6 +15,7 @@ from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
 __all__ = [
     "AuditAnswer",
     "AuditRequest",
+    "AuditSubject",
     "Estimate",
     "Finding",
     "GivenOutputs",

@@ -97,6 +97,9 @@ class IqaTrack(Track):
         gallery,
     )
     own_objects = {"defense": Purification, "metric": NoReferenceMetric, "attack": Attack}
+    yardsticks = {
+        "metric": ("harness/embedded-cnn", "harness/embedded-residual", "harness/embedded-transformer"),
+    }
     folder_dataset = "harness/folder"
     takes_bare_images = True
 

@@ -10,7 +10,7 @@ from imharness.errors import UsageError
 from imharness.membership import Component, MembershipEvaluator
 from imharness.questions import AuditAnswer, AuditRequest, GivenOutputs, ModelAudit
 from imharness.stats import chosen_half
-from imharness_membership.audit import audit, standard, usable
+from imharness_membership.audit import audit, standard, untested, usable
 from imharness_membership.audit_inputs import Array, Named, Outputs, checked
 
 FEWEST = 20
@@ -19,6 +19,8 @@ FEWEST = 20
 
 def answered(asked: AuditRequest) -> AuditAnswer:
     """Audit a model; raises `UsageError` that names the argument and the row."""
+    from imharness.commands import every
+
     known, tested = _parts(asked)
     for name, part in (("learn from", known), ("be tested on", tested)):
         inside, outside = int(part.member.sum()), int((~part.member).sum())
@@ -32,9 +34,15 @@ def answered(asked: AuditRequest) -> AuditAnswer:
             f"shadow has {known.outputs.shape[1]} classes and target {tested.outputs.shape[1]}; they must agree."
         )
     evaluators = _chosen(asked.evaluators, asked.named, len(tested.labels))
-    found = audit(known, tested, evaluators, lambda done, total: None)
-    own = asked.shadow is None and asked.target.shadow is None
-    return AuditAnswer(found, _measured(found, len(known.labels), own))
+    found = audit(
+        known,
+        tested,
+        evaluators,
+        lambda done, total: None,
+        has_shadow=asked.shadow is not None or asked.target.shadow is not None,
+        left_out=untested(every("evaluator"), evaluators, asked.named),
+    )
+    return AuditAnswer(found, _measured(found))
 
 
 def _chosen(evaluators: Sequence[Component], named: bool, rows: int) -> list[MembershipEvaluator]:
@@ -69,12 +77,23 @@ def _at(outputs: Outputs, chosen: Array) -> Outputs:
     return Outputs(outputs.outputs[chosen], outputs.labels[chosen], outputs.member[chosen])
 
 
-def _measured(found: ModelAudit, known: int, own: bool) -> str:
-    source = "other rows of the same model, whose membership they knew" if own else "rows of the shadow model"
+def _measured(found: ModelAudit) -> str:
+    own = "other rows of the same model, whose membership they knew"
+    source = "rows of the shadow model" if found.has_shadow else own
     return (
         f"Measured on {found.members + found.nonmembers} rows of the target, {found.members} members and "
         f"{found.nonmembers} non-members, {found.classes} classes; its accuracy is {found.train_accuracy:.3f} on "
-        f"members and {found.test_accuracy:.3f} on non-members. Evaluators learned from {known} {source}. "
-        "Intervals are 95%, over rows, each counted as independent: normal for the balanced accuracy, DeLong for the "
-        "AUC, Clopper and Pearson for the rates."
+        f"members and {found.test_accuracy:.3f} on non-members. Evaluators learned from {found.known} {source}. "
+        f"{_decides(found)}Intervals are 95%, over rows, each counted as independent: normal for the balanced "
+        "accuracy, DeLong for the AUC, Clopper and Pearson for the rates."
+    )
+
+
+def _decides(found: ModelAudit) -> str:
+    """Say why the first row of several is the result of the audit."""
+    if len(found.findings) == 1:
+        return ""
+    return (
+        f"The first row, {found.worst().evaluator}, is the result: it was the most accurate on rows whose membership it"
+        " could check, before it saw the tested ones. Another row may show more by chance. "
     )

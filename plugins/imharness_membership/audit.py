@@ -3,7 +3,8 @@
 Song & Mittal (USENIX Security 2021), sections 3 and 4.
 """
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 
 from imharness.data import fresh_numerics, generator
 from imharness.errors import UsageError
-from imharness.membership import Component, MembershipEvaluator, MembershipQuery
+from imharness.membership import Component, InferMembership, MembershipEvaluator, MembershipQuery
 from imharness.questions import Estimate, Finding, ModelAudit, Risk
 from imharness.stats import NotTestable, chosen_half, correlate, tpr_at_fpr
 from imharness_membership.audit_inputs import Outputs
@@ -26,6 +27,12 @@ LEVEL = 0.95
 SLOW = "harness/neural"
 MANY = 50_000
 """The number of target rows above which the NN attack runs only on request."""
+NEEDS = {
+    "references": "for want of reference models, trained on known random halves of the records",
+    "robustness": "for want of the model's answers to noisy copies of the records",
+    "gradients": "for want of the model itself, whose last layer has gradients to read",
+}
+"""Evidence that an audit of outputs does not have -> why evaluators that read it are left out."""
 
 
 def standard(installed: Iterable[Component], rows: int) -> list[MembershipEvaluator]:
@@ -47,21 +54,44 @@ def usable(chosen: Iterable[Component]) -> list[MembershipEvaluator]:
     return found
 
 
+def untested(installed: Iterable[Component], used: Iterable[Component], named: bool) -> dict[str, str]:
+    """Return why evaluators take no part; `named`: the user chose those that are `used`."""
+    known, found = {evaluator.label for evaluator in used}, {}
+    for evaluator in installed:
+        if not isinstance(evaluator, MembershipEvaluator) or evaluator.label in known:
+            continue
+        if evaluator.reads:
+            found[evaluator.label] = "; ".join(NEEDS[name] for name in sorted(evaluator.reads))
+        else:
+            slow = f"which is slow for more than {MANY:,} records"
+            found[evaluator.label] = "as others were asked for" if named else slow
+    return found
+
+
 @fresh_numerics()
-def audit(shadow: Outputs, target: Outputs, evaluators: Sequence[MembershipEvaluator], progress: Any) -> ModelAudit:
-    """Let evaluators guess the target's members; they get its rows in a random order that is kept from them."""
+def audit(
+    shadow: Outputs,
+    target: Outputs,
+    evaluators: Sequence[MembershipEvaluator],
+    progress: Any,
+    *,
+    has_shadow: bool = True,
+    left_out: Mapping[str, str] | None = None,
+) -> ModelAudit:
+    """Let evaluators guess the target's members; they get its rows in a random order that is kept from them.
+
+    Args:
+        shadow: the rows from which they learn; `has_shadow`: whether a shadow model gave them, and not the target.
+        left_out: evaluator -> why it takes no part.
+    """
     order = torch.randperm(len(target.labels), generator=generator(0)).numpy()
     outputs, labels, member = target.outputs[order], target.labels[order], target.member[order]
     query = _query(shadow, outputs, labels)
-    fit = chosen_half(np.arange(len(shadow.labels)))
-    part = Outputs(shadow.outputs[fit], shadow.labels[fit], shadow.member[fit])
-    trial = _query(part, shadow.outputs[~fit], shadow.labels[~fit])
     findings = []
     for number, evaluator in enumerate(evaluators):
         infer = evaluator.build(torch.device("cpu"))
-        guess = infer(trial).numpy() >= 0
-        own = np.mean([(guess == shadow.member[~fit])[shadow.member[~fit] == side].mean() for side in (True, False)])
-        findings.append(_finding(evaluator.label, float(own), infer(query).numpy(), member, labels, outputs.shape[1]))
+        known = _on_known(infer, shadow)
+        findings.append(_finding(evaluator, known, infer(query).numpy(), member, labels, outputs.shape[1]))
         progress(number + 1, len(evaluators))
     right = outputs.argmax(axis=1) == labels
     return ModelAudit(
@@ -72,7 +102,29 @@ def audit(shadow: Outputs, target: Outputs, evaluators: Sequence[MembershipEvalu
         test_accuracy=float(right[~member].mean()),
         findings=findings,
         risk=_risk(query, member, labels, right),
+        known=len(shadow.labels),
+        has_shadow=has_shadow,
+        untested=dict(left_out or {}),
+        digests={"target": _digest(target), "shadow": _digest(shadow)},
     )
+
+
+def _digest(part: Outputs) -> str:
+    """Return the sha256 of the bytes of probabilities, labels and membership, little-endian."""
+    found = hashlib.sha256()
+    for array, kind in ((part.outputs, "<f4"), (part.labels, "<i8"), (part.member, "?")):
+        found.update(np.ascontiguousarray(array, dtype=kind).tobytes())
+    return found.hexdigest()
+
+
+def _on_known(infer: InferMembership, shadow: Outputs) -> float:
+    """Return the balanced accuracy on each half of the known rows of what was learnt on the other half."""
+    half = chosen_half(np.arange(len(shadow.labels)))
+    guess = np.empty(len(half), dtype=bool)
+    for fit in (half, ~half):
+        part = Outputs(shadow.outputs[fit], shadow.labels[fit], shadow.member[fit])
+        guess[~fit] = infer(_query(part, shadow.outputs[~fit], shadow.labels[~fit])).numpy() >= 0
+    return float(np.mean([(guess == shadow.member)[shadow.member == side].mean() for side in (True, False)]))
 
 
 def _query(shadow: Outputs, outputs: Array, labels: Array) -> MembershipQuery:
@@ -85,13 +137,16 @@ def _query(shadow: Outputs, outputs: Array, labels: Array) -> MembershipQuery:
     )
 
 
-def _finding(name: str, on_shadow: float, scores: Array, member: Array, labels: Array, classes: int) -> Finding:
+def _finding(
+    evaluator: MembershipEvaluator, on_shadow: float, scores: Array, member: Array, labels: Array, classes: int
+) -> Finding:
     caught = scores >= 0
     hits, spared = caught[member].mean(), (~caught[~member]).mean()
     fpr, tpr = roc(scores, member)
     found = [_tpr_at(scores, member, limit) for limit in FPRS]
     return Finding(
-        evaluator=name,
+        evaluator=evaluator.label,
+        told=evaluator.summary,
         on_shadow=on_shadow,
         accuracy=_normal(
             float(hits + spared) / 2,

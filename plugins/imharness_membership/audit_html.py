@@ -42,10 +42,9 @@ def report(found: ModelAudit, name: str) -> str:
         ),
         ("Classes", "Mean risk score of members against train minus test accuracy.", _picture(_classes, found)),
     ]
-    findings = sorted(found.findings, key=lambda f: -f.accuracy.value)
     risk = list(zip(found.risk.thresholds, found.risk.precision, found.risk.recall, strict=True))
     return environment.get_template("report.html").render(
-        audit=found, name=name, pictures=pictures, findings=findings, risk=risk, worst=found.worst()
+        audit=found, name=name, pictures=pictures, findings=found.ordered(), risk=risk, worst=found.worst()
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,13 +41,26 @@ def membership() -> None:
     help="Write the results here as JSON, with full precision.",
 )
 @click.option(
-    "--html", "html_file", type=click.Path(path_type=Path), metavar="FILE", help="Write a self-contained report here."
+    "--html",
+    "html_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write all numbers here, with pictures.",
 )
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write one printable page here for readers who are no statisticians, as .html or .pdf.",
+)
+@click.option("--model", metavar="NAME", help="The model's name in reports. Default: the name of FILE.")
 @click.option(
     "--fail-above",
     type=Share(),
     metavar="SHARE",
-    help="Exit with status 1 when the accuracy of the strongest attack, 0 to 1, is above this. Default: never.",
+    help="Exit with status 1 unless the result, a balanced accuracy from 0 to 1, is at most this with its whole 95% "
+    "interval. Default: never.",
 )
 @click.pass_context
 def audit(
@@ -56,6 +71,8 @@ def audit(
     per_class: bool,
     json_file: Path | None,
     html_file: Path | None,
+    report_file: Path | None,
+    model: str | None,
     fail_above: float | None,
 ) -> None:
     """Audit a model from its outputs on members and non-members, and from those of a shadow model.
@@ -63,26 +80,50 @@ def audit(
     FILE is an npz with the arrays {shadow,target}_{member,nonmember}_{outputs,labels}, or a csv or parquet table with
     the columns model (shadow or target), member (0 or 1), label, p0, p1, ...
     """
-    from imharness.commands import console
+    from imharness.commands import console, page_file, writable, write_page
+    from imharness.commands import every as installed
+    from imharness.files import file_digest
+    from imharness.questions import AuditSubject
     from imharness_membership.audit import audit as audited
+    from imharness_membership.audit import untested
     from imharness_membership.audit_inputs import read_audit
+    from imharness_membership.track import MembershipTrack
 
+    for output in filter(None, (json_file, html_file)):
+        writable(output)
+    report_file = report_file and page_file(report_file)
     parts = read_audit(file, logits)
     evaluators = _evaluators(names, len(parts["target"].labels))
+    left_out = untested(installed("evaluator"), evaluators, bool(names))
     with console.progress("evaluators") as advance:
-        found = audited(parts["shadow"], parts["target"], evaluators, advance)
+        found = audited(parts["shadow"], parts["target"], evaluators, advance, left_out=left_out)
     _print(found, per_class)
+    track, name = MembershipTrack(), model or file.name
     if json_file:
         json_file.write_text(json.dumps({"file": file.name, **found.facts()}, indent=1) + "\n", encoding="utf-8")
     if html_file:
-        from imharness_membership.audit_html import report
+        html_file.write_text(track.audit_page(found, name), encoding="utf-8")
+    if report_file:
+        options = {"--evaluator": names, "--model": model, "--fail-above": fail_above, "--report": report_file}
+        subject = AuditSubject(name, _repeated(file, logits, options), fail_above, {file.name: file_digest(file)})
+        write_page(report_file, track.audit_report(found, subject))
+    for output in filter(None, (html_file, report_file)):
+        console.say(f"report: {output}")
+    if fail_above is not None:
+        accuracy = found.worst().accuracy
+        verdict = accuracy.against(fail_above)
+        told = {"passes": "passes", "fails": "fails, above", "not shown": "not shown to be at most"}[verdict]
+        console.say(f"{found.worst().evaluator}, balanced accuracy {_shown(accuracy)}: {told} {fail_above:g}")
+        ctx.exit(int(verdict != "passes"))
 
-        html_file.write_text(report(found, file.name), encoding="utf-8")
-        console.say(f"report: {html_file}")
-    worst = found.worst()
-    if fail_above is not None and worst.accuracy.value > fail_above:
-        console.say(f"{worst.evaluator} reaches {worst.accuracy.value:.3f}, above {fail_above:g}")
-        ctx.exit(1)
+
+def _repeated(file: Path, logits: bool, options: Mapping[str, object]) -> str:
+    """Return the command with these options, without those that are not set."""
+    words = ["harness", "membership", "audit", str(file), *(["--logits"] if logits else [])]
+    for option, value in options.items():
+        for each in value if isinstance(value, tuple) else (value,):
+            words += [] if each is None else [option, str(each)]
+    return shlex.join(words)
 
 
 def _evaluators(names: tuple[str, ...], rows: int) -> list[MembershipEvaluator]:
@@ -106,11 +147,18 @@ def _print(found: ModelAudit, per_class: bool) -> None:
         f"{found.train_accuracy:.3f} on members, {found.test_accuracy:.3f} on non-members"
     )
     rows = [
-        (f.evaluator, *map(_shown, (f.accuracy, f.auc, f.tpr_at_01, f.tpr_at_1)))
-        for f in sorted(found.findings, key=lambda f: -f.accuracy.value)
+        (f.evaluator, f"{f.on_shadow:.3f}", *map(_shown, (f.accuracy, f.auc, f.tpr_at_01, f.tpr_at_1)))
+        for f in found.ordered()
     ]
-    columns = ["evaluator", "balanced accuracy", "AUC", "TPR at 0.1% FPR", "TPR at 1% FPR"]
+    columns = ["evaluator", "when chosen", "balanced accuracy", "AUC", "TPR at 0.1% FPR", "TPR at 1% FPR"]
     console.table("What an adversary finds out (95% intervals)", columns, rows)
+    if len(rows) > 1:
+        console.say(
+            "The first row is the result: its evaluator was the most accurate on rows whose membership the adversary "
+            "can check. Another row may be higher by chance."
+        )
+    for line in found.not_tested():
+        console.say(f"not tested: {line}")
     risk = found.risk
     console.table(
         "Privacy risk scores: accusing all rows that reach a threshold",

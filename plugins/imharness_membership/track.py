@@ -21,9 +21,10 @@ from imharness.membership import (
     MembershipRelease,
     MembershipTraining,
     Model,
+    TrainingPlan,
     hookimpl,
 )
-from imharness.questions import AuditAnswer, AuditRequest, ModelAudit
+from imharness.questions import AuditAnswer, AuditRequest, AuditSubject, ModelAudit
 from imharness.tracks import Planned, Planner, Query, Selection, Step, TaskSpec, Track, TrackReport, Work, check_names
 from imharness_membership.steps import (
     canary,
@@ -192,6 +193,15 @@ class MembershipTrack(Track):
         from imharness_membership.audit_html import report as page
 
         return page(found, name)
+
+    def audit_report(self, found: ModelAudit, subject: AuditSubject) -> str:
+        """Return one page for readers who are no statisticians, with models of the embedded profile to compare with."""
+        from imharness_membership.audit_report import page
+        from imharness_membership.reference_models import EMBEDDED, reference_models
+
+        own = self.with_parameters(**EMBEDDED["options"])
+        plan = TrainingPlan(own.epochs, own.batch_size, own.learning_rate, own.optimiser)
+        return page(found, subject, reference_models(plan, own.part, own.splits))
 
 
 class _Plan:

@@ -12,6 +12,13 @@ from imharness_perceptual.steps import OWN
 from imharness_perceptual.verdicts import credit
 
 
+def followed_own(query: Query) -> bool:
+    """Say whether some attack followed the gradient of the distance that it attacked."""
+    if "attack" not in query.steps or "before" not in query("SELECT * FROM attack LIMIT 0"):
+        return False
+    return len(query(f"SELECT 1 AS own FROM attack WHERE along = '{OWN}' LIMIT 1")["own"]) > 0
+
+
 def attacked(query: Query) -> Table:
     """Return how far each distance is moved, relative to itself, and how many choices on a ladder stay right."""
     sql = f"SELECT * FROM attack WHERE along = '{OWN}'"

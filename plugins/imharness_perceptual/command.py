@@ -39,11 +39,15 @@ def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, d
     one image for all, or a folder whose files have the same names.
     """
     from imharness.commands import add_assets, console
+    from imharness.files import said_of_colours
 
     if assets is not None:
         add_assets(assets)
     metrics = _metrics([word for word in words if not Path(word).exists()], reference)
     pairs = _pairs([Path(word) for word in words if Path(word).exists()], reference)
+    images = dict.fromkeys(path for pair in pairs for path in pair if path is not None)
+    if told := said_of_colours(list(images)):
+        console.warn(told)
     labels = [metric.label for metric in metrics]
     total = len(metrics) * len(pairs)
     with console.progress("scoring", shown=not as_json) as advance:

@@ -21,7 +21,7 @@ from imharness.tables import (
     value_of,
 )
 from imharness.tracks import Query, TrackReport
-from imharness_perceptual.attacked import attacked
+from imharness_perceptual.attacked import attacked, followed_own
 from imharness_perceptual.choices import distances, facts, forced_choices, on_ladder
 from imharness_perceptual.families import Part, mean_of_families, parts_of, repeated
 from imharness_perceptual.ranked import ranked_metrics
@@ -46,7 +46,7 @@ def report(query: Query, share: float = 0.05) -> TrackReport:
     if asked:
         found = ranked_metrics(query, choices, share) + _agreement(query, images, choices)
     tables = [*_noticeable(images), *_tests_together(images, choices), *_opinions(images)]
-    if "attack" in query.steps and "before" in query("SELECT * FROM attack LIMIT 0"):
+    if followed_own(query):
         tables.append(attacked(query))
     return found + TrackReport(tables, [], _both_chart(images, choices) if asked else [])
 

@@ -162,15 +162,15 @@ def matrix_table(study: Study) -> Table:
     labels = ["recognised", *names]
     means = [study.leakage(""), *(study.leakage(m) for m in names)]
     columns = tuple(
-        ColumnSpec(key=f"c{j}", label=label, description=f"rho with the ranking by {label}.", decimals=2)
-        for j, label in enumerate(labels)
+        ColumnSpec(key=label, label=label, description=f"rho with the ranking by {label}.", decimals=2)
+        for label in labels
     )
     rows = []
     for i, label in enumerate(labels):
         found = spearman_rows(np.stack(means), means[i])
         values = {
-            f"c{j}": missing("the ranking is constant") if np.isnan(v) else Value(value=float(v), n=len(study.models))
-            for j, v in enumerate(found)
+            name: missing("the ranking is constant") if np.isnan(v) else Value(value=float(v), n=len(study.models))
+            for name, v in zip(labels, found, strict=True)
         }
         rows.append(Row(label=label, values=values))
     return Table(
@@ -193,14 +193,14 @@ def comparison_table(study: Study) -> Table:
     means = {m: study.leakage(m) for m in names}
     pairs = max(1, len(names) * (len(names) - 1) // 2)
     columns = tuple(
-        ColumnSpec(key=f"c{j}", label=name, description=f"Corrected p-value against {name}.", better="lower")
-        for j, name in enumerate(names)
+        ColumnSpec(key=name, label=name, description=f"Corrected p-value against {name}.", better="lower")
+        for name in names
     )
     rows = []
     for one in names:
         values = {
-            f"c{j}": missing("the same metric") if one == other else _tested(means[one], means[other], people, pairs)
-            for j, other in enumerate(names)
+            other: missing("the same metric") if one == other else _tested(means[one], means[other], people, pairs)
+            for other in names
         }
         rows.append(Row(label=one, values=values))
     return Table(

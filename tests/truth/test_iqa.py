@@ -134,7 +134,7 @@ def test_what_equals_none_cannot_be_told_from_it(board: dict) -> None:
     (ranking,) = board["rankings"]
     rank, behind = (column(board, key, "ranking")["acme/idle"] for key in ("rank", "behind"))
     assert rank == column(board, "rank", "ranking")[BASELINE]
-    assert behind["missing"] == "none is ahead"
+    assert behind["missing"] == "no entry is ahead"
     assert ranking["winner"] == ""
     assert ranking["claim"].startswith(f"This data cannot tell acme/idle from {BASELINE} (no defense)")
 

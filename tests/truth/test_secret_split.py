@@ -107,7 +107,8 @@ def ranking(site: Path) -> dict:
 def test_it_is_excellent_on_public_images_and_ordinary_on_a_secret_split(public: Ran, secret: Ran) -> None:
     before, after = public.worst(), secret.worst()
     assert before[HOSTILE] == pytest.approx(0, abs=0.01)
-    assert public.board.rankings[0].winner == HOSTILE
+    assert public.board.rankings[0].winner == ""
+    assert [flag[:9] for flag in public.board.rankings[0].places[HOSTILE].flags] == ["a look-up"]
     for worst in (before, after):
         assert worst[NONE] > 10
         assert worst[NONE] == worst["acme/idle"] == pytest.approx(worst["acme/damper"], abs=1e-4)
@@ -118,16 +119,16 @@ def test_it_is_excellent_on_public_images_and_ordinary_on_a_secret_split(public:
 def test_it_is_flagged_and_never_wins_and_honest_defenses_are_not(flagged: Path) -> None:
     found = ranking(flagged)
     assert [label for label, place in found["places"].items() if place["flags"]] == [HOSTILE]
-    assert "secret split" in found["places"][HOSTILE]["flags"][0]
+    assert [flag for flag in found["places"][HOSTILE]["flags"] if "secret split" in flag]
     assert found["winner"] == ""
-    assert HOSTILE in found["claim"]
+    assert HOSTILE not in found["may_be_best"]
     page = (flagged / "iqa.html").read_text()
     assert page.count('class="badge flagged"') == 1
     assert "Secret split" not in page, "the board that is shown is of public images"
 
 
-def test_without_the_other_board_nothing_can_be_told(public: Ran) -> None:
-    assert not any(place.flags for place in public.board.rankings[0].places.values())
+def test_without_the_other_board_only_the_look_up_is_flagged(public: Ran) -> None:
+    assert [label for label, place in public.board.rankings[0].places.items() if place.flags] == [HOSTILE]
 
 
 def test_boards_are_compared_one_way_only(public: Ran, secret: Ran, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ import click
 from imharness.cli import console
 from imharness.cli.options import Group, assets_option, json_option
 from imharness.errors import HarnessError, Unavailable, UsageError, unknown_name
+from imharness.results.labels import method_of
+from imharness.results.tables import joined
 
 if TYPE_CHECKING:
     from imharness.components.inputs.needs import Input
@@ -46,6 +48,8 @@ def _of_profile(name: str) -> list[Component]:
 
 def _named(known: Mapping[str, Input], name: str) -> Input:
     if name not in known:
+        if of := [own.name for own in known.values() if any(name == method_of(user.info.id) for user in own.users)]:
+            raise UsageError(f"{name} is no asset; what it needs is {joined(of)}: harness assets get {of[0]}")
         raise UsageError(unknown_name(f"no asset is called {name!r}", name, sorted(known)))
     return known[name]
 

@@ -20,6 +20,7 @@ from imharness.contracts.assets import add_folder as add_assets
 from imharness.contracts.component import Component
 from imharness.contracts.track import Option, Output, Progress, Query, StepContext
 from imharness.errors import StoreError
+from imharness.exports.printing import page_file, writable, write_page
 from imharness.ranking.board import make_board, records_of
 from imharness.ranking.entries import known_entries
 from imharness.results.boards import Board
@@ -185,6 +186,9 @@ __all__ = [
     "every",
     "find",
     "finished",
+    "page_file",
     "place",
     "query",
+    "writable",
+    "write_page",
 ]

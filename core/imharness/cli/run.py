@@ -29,6 +29,7 @@ from imharness.cli.secret import profile_of, secret_option
 from imharness.contracts.component import SELECTABLE
 from imharness.errors import UsageError
 
+SHOWN_CAUSES = 30
 if TYPE_CHECKING:
     from imharness.planning.plan import Graph
     from imharness.results.boards import Board
@@ -128,7 +129,7 @@ def run(
     from imharness.cli.progress import view_of
     from imharness.components.registry import installed
     from imharness.contracts.assets import add_folder
-    from imharness.planning.selection import refuse_missing, with_precision
+    from imharness.planning.selection import refuse_missing, refuse_unused, with_precision
     from imharness.ranking.listeners import open_listeners
     from imharness.results.store import Store
     from imharness.running.device import resolve_devices
@@ -162,6 +163,7 @@ def run(
     )
     names = None if everything else tracks
     graphs = session.plan(names, only=only)
+    refuse_unused(graphs, registry, only)
     if not dry_run:
         refuse_missing(graphs, registry, only)
     session.keep_to(budget, graphs, fresh=fresh)
@@ -198,7 +200,8 @@ def _processes(places: Sequence[str], workers: int | None, settings: Mapping[str
 
 
 def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult, site: Path, as_json: bool) -> None:
-    from imharness.results.sweeps import LEFT_OUT
+    from imharness.results.sweeps import LEFT_OUT, causes_of
+    from imharness.results.tables import several
 
     total = sum(len(graph.tasks) for graph in graphs)
     addresses = {key: task.address for graph in graphs for key, task in graph.tasks.items()}
@@ -212,10 +215,12 @@ def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult,
         console.emit(facts | {"site": str(index)})
         return
     if result.failed:
-        rows = [(key[:12], addresses[key], line) for key, line in result.failed.items()]
-        console.table(f"{len(rows)} cells failed", ["key", "cell", "why"], rows[:30])
-        if len(rows) > 30:
-            console.say(f"... and {len(rows) - 30} more: harness results list --failed")
+        causes = causes_of(result.failed)
+        rows = [(len(own.cells), own.cells[0][:12], addresses[own.cells[0]], own.why) for own in causes]
+        title = f"{several(len(result.failed), 'cell')} failed; harness results list --failed shows each"
+        console.table(title, ["cells", "first key", "first cell", "why"], rows[:SHOWN_CAUSES])
+        if len(rows) > SHOWN_CAUSES:
+            console.say(f"... and {len(rows) - SHOWN_CAUSES} more reasons")
     gaps = {m.what: m for board in boards for m in board.missing}
     if gaps:
         shown = [(m.what, m.reason, m.remedy) for m in gaps.values()]

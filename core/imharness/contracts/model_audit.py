@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from datetime import UTC, date, datetime
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from imharness.contracts.component import Component
+from imharness.results.labels import id_of
 
 Array = npt.NDArray[Any]
+Verdict = Literal["passes", "fails", "not shown"]
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,19 @@ class Estimate:
     low: float
     high: float
 
+    def against(self, limit: float) -> Verdict:
+        """Return whether the number is at most a limit: it passes, or fails, with its whole interval."""
+        if self.high <= limit:
+            return "passes"
+        return "fails" if self.low > limit else "not shown"
+
 
 @dataclass(frozen=True)
 class Finding:
     """What one evaluator finds out about the target; a rate is None if there are too few non-members to define it.
 
-    `on_shadow` is its balanced accuracy on rows of the shadow model after it learnt on the other rows of that model.
+    `on_shadow` is its balanced accuracy on the rows with known membership, each half after it learnt on the other half;
+    `told` is a sentence that says how it guesses.
     """
 
     evaluator: str
@@ -74,6 +84,7 @@ class Finding:
     tpr_at_1: Estimate | None
     roc: tuple[list[float], list[float]] = field(repr=False)
     by_class: Mapping[int, float | None] = field(repr=False)
+    told: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,7 +106,15 @@ class Risk:
 
 @dataclass(frozen=True)
 class ModelAudit:
-    """Everything that an audit found."""
+    """Everything that an audit found.
+
+    Args:
+        known: rows from which evaluators learnt, whose membership they knew.
+        has_shadow: whether these are rows of a shadow model, and not other rows of the same model.
+        untested: evaluator -> why it took no part.
+        digests: "target" and "shadow" -> sha256 of the bytes of its probabilities (float32), labels (int64) and
+            membership (one byte each), one after the other, in the order in which the rows were given.
+    """
 
     members: int
     nonmembers: int
@@ -104,13 +123,32 @@ class ModelAudit:
     test_accuracy: float
     findings: list[Finding]
     risk: Risk
+    known: int
+    has_shadow: bool
+    untested: Mapping[str, str]
+    digests: Mapping[str, str]
+
+    def ordered(self) -> list[Finding]:
+        """Return all findings, that of the evaluator first that was most accurate on the rows with known membership.
+
+        The order is not by the target: the largest of many accuracies there would be too large by chance.
+        """
+        return sorted(self.findings, key=lambda f: -f.on_shadow)
 
     def worst(self) -> Finding:
-        """Return the finding of the evaluator that is most accurate on the shadow model.
+        """Return the first of `ordered`, which is the result of the audit."""
+        return self.ordered()[0]
 
-        It is not chosen by the target: the largest of many accuracies there would be too large by chance.
+    def not_tested(self) -> list[str]:
+        """Return for each reason the evaluators that took no part, and the reason.
+
+        Settings are named only where the same evaluator took part with others.
         """
-        return max(self.findings, key=lambda f: f.on_shadow)
+        used = {id_of(finding.evaluator) for finding in self.findings}
+        by_reason: dict[str, dict[str, None]] = {}
+        for label, why in self.untested.items():
+            by_reason.setdefault(why, {})[label if id_of(label) in used else id_of(label)] = None
+        return [f"{', '.join(names)}, {why}" for why, names in by_reason.items()]
 
     def facts(self) -> dict[str, Any]:
         """Return everything as plain data in full precision."""
@@ -123,3 +161,22 @@ class AuditAnswer:
 
     found: ModelAudit
     measured: str
+
+
+@dataclass(frozen=True)
+class AuditSubject:
+    """What a report says beside the numbers of an audit.
+
+    Args:
+        name: the model's name.
+        repeat: the command, or the lines of Python, that repeat the audit.
+        fail_above: the balanced accuracy that must not be exceeded; None: no limit was set.
+        files: what was read -> its sha256.
+        day: the day of the audit.
+    """
+
+    name: str
+    repeat: str
+    fail_above: float | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    day: date = field(default_factory=lambda: datetime.now(UTC).date())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +44,10 @@ class Reconstructed:
         images: the rebuilt images, ``(n, 3, h, w)`` in [0, 1], multiples of 1/255.
         columns: column name -> one number for each image.
         told: column -> what it measures, for the columns whose means are shown.
+        doubts: sentences on gradients that are not what was asked for, so that closeness to the originals tells little.
     """
 
     images: Images
     columns: Mapping[str, npt.NDArray[Any]]
     told: Mapping[str, str]
+    doubts: Sequence[str] = ()

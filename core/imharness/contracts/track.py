@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from imharness.contracts.attack import Target
     from imharness.contracts.image_dataset import ImageSet
-    from imharness.contracts.model_audit import AuditAnswer, AuditRequest, ModelAudit
+    from imharness.contracts.model_audit import AuditAnswer, AuditRequest, AuditSubject, ModelAudit
     from imharness.contracts.purification import Purifier
     from imharness.contracts.randomness import ImageRng
     from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
@@ -287,6 +287,8 @@ class Track(Component):
     If the mapping is empty, a defense purifies images, an attack moves the score of a metric, and a metric is what it
     declares to be.
     """
+    yardsticks: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Kind -> names of components that a notebook evaluates beside a user's object of this kind, for comparison."""
     folder_dataset: ClassVar[str] = ""
     """The id of the data set whose address is a folder of images; "" if there is none."""
     takes_bare_images: ClassVar[bool] = False
@@ -317,7 +319,11 @@ class Track(Component):
         raise UsageError(f"track {self.info.id} audits no models.")
 
     def audit_page(self, found: ModelAudit, name: str) -> str:
-        """Return an audit as one page of HTML that makes no request; `name` is the model's."""
+        """Return all numbers of an audit, with pictures, as HTML that makes no request; `name` is the model's."""
+        raise UsageError(f"track {self.info.id} audits no models.")
+
+    def audit_report(self, found: ModelAudit, subject: AuditSubject) -> str:
+        """Return an audit for readers who are no statisticians, as one printable page of HTML without a request."""
         raise UsageError(f"track {self.info.id} audits no models.")
 
     def reconstruct(self, asked: SharedGradients) -> Reconstructed:

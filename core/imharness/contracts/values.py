@@ -245,7 +245,9 @@ def finite(numbers: torch.Tensor, who: str, what: str = "numbers") -> None:
 
 
 def in_unit_range(numbers: torch.Tensor, who: str) -> None:
-    """Raise `ContractError` if a number is not in [0, 1]."""
+    """Raise `ContractError` if a number is not in [0, 1], or is NaN."""
+    if bool(numbers.isnan().any()):
+        raise ContractError(f"{who}: {int(numbers.isnan().sum())} of {numbers.numel()} values are NaN")
     low, high = float(numbers.min()), float(numbers.max())
     if not (low >= -TOLERANCE and high <= 1 + TOLERANCE):
         raise ContractError(f"{who}: expected values in [0, 1], got [{low:.4g}, {high:.4g}]; clamp the result")

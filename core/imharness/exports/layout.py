@@ -1,8 +1,9 @@
 """Fits a sheet to a page: in smaller print, with heads and names on several lines, or in several parts.
 
-Widths are generous estimates, so that a sheet that should fit does. A sheet that does not fit in the smallest print is
-divided by columns, with the names of the rows in each part, and by rows. Notes are placed below each part that uses
-them, remarks below the last part.
+Widths are generous estimates, so that a sheet that should fit does. Intervals stand beside their numbers, or below them
+where the sheet would not fit otherwise. A sheet that does not fit in the smallest print is divided by columns, with the
+names of the rows in each part, and by rows. Notes are placed below each part that uses them, remarks below the last
+part.
 """
 
 from __future__ import annotations
@@ -50,10 +51,12 @@ class Part:
     key: str
     names: float
     """The room for each column of names, in points."""
+    below: bool = False
+    """Whether intervals stand below their numbers instead of beside them."""
 
     def head(self, text: str, position: int) -> list[str]:
         """Return the lines of the head of a column of numbers."""
-        return _head(text, _number_width(self.sheet, position, self.size), self.size)
+        return _head(text, _number_width(self.sheet, position, self.size, self.below), self.size)
 
     def name(self, text: str) -> list[str]:
         """Return the lines of the name of a row or facet, or of the head above it."""
@@ -96,14 +99,15 @@ def _head(text: str, number: float, size: float) -> list[str]:
 
 def parts_of(sheet: Sheet, page: Page) -> list[Part]:
     """Return a sheet in as few parts as the page allows, in the order in which they are read."""
-    for size in SIZES:
-        if _width(sheet, page, size) <= page.width:
-            return _numbered(_by_rows(sheet, page, size), page, size)
+    for below in (False, True):
+        for size in SIZES:
+            if _width(sheet, page, size, below) <= page.width:
+                return _numbered(_by_rows(sheet, page, size, below), page, size, below)
     columns = _by_columns(sheet, page, DIVIDED)
     return _numbered([own for some in columns for own in _by_rows(some, page, DIVIDED)], page, DIVIDED)
 
 
-def _numbered(sheets: Sequence[Sheet], page: Page, size: float) -> list[Part]:
+def _numbered(sheets: Sequence[Sheet], page: Page, size: float, below: bool = False) -> list[Part]:
     found = []
     for number, own in enumerate(sheets):
         letters = {
@@ -116,7 +120,7 @@ def _numbered(sheets: Sequence[Sheet], page: Page, size: float) -> list[Part]:
             notes=tuple(note for note in own.notes if note[0] in letters),
             remarks=own.remarks if number == len(sheets) - 1 else (),
         )
-        found.append(Part(kept, size, f"-{number + 1}" if number else "", _names(sheets[0], page)))
+        found.append(Part(kept, size, f"-{number + 1}" if number else "", _names(sheets[0], page), below))
     return found
 
 
@@ -124,9 +128,10 @@ def _names(sheet: Sheet, page: Page) -> float:
     return NAMES * page.width / (1 + len(sheet.facets))
 
 
-def _width(sheet: Sheet, page: Page, size: float) -> float:
+def _width(sheet: Sheet, page: Page, size: float, below: bool) -> float:
     """Return an upper bound of the width of a sheet, in points."""
-    return _names_width(sheet, page, size) + sum(_column_width(sheet, i, page, size) for i in range(len(sheet.columns)))
+    columns = range(len(sheet.columns))
+    return _names_width(sheet, page, size) + sum(_column_width(sheet, i, page, size, below) for i in columns)
 
 
 def _names_width(sheet: Sheet, page: Page, size: float) -> float:
@@ -140,18 +145,18 @@ def _names_width(sheet: Sheet, page: Page, size: float) -> float:
     )
 
 
-def _number_width(sheet: Sheet, position: int, size: float) -> float:
-    return max((_cell_width(line.cells[position], size) for line in sheet.lines), default=0.0)
+def _number_width(sheet: Sheet, position: int, size: float, below: bool = False) -> float:
+    return max((_cell_width(line.cells[position], size, below) for line in sheet.lines), default=0.0)
 
 
-def _cell_width(cell: Cell, size: float) -> float:
-    marks = ",".join(cell.notes) + "*" * cell.tied
-    interval = f" [{cell.low}, {cell.high}]" if cell.low else ""
-    return width_of(cell.text, size) + width_of(marks + interval, INTERVAL * size)
+def _cell_width(cell: Cell, size: float, below: bool) -> float:
+    number = width_of(cell.text, size) + width_of(",".join(cell.notes) + "*" * cell.tied, INTERVAL * size)
+    interval = width_of(f" [{cell.low}, {cell.high}]", INTERVAL * size) if cell.low else 0.0
+    return max(number, interval) if below else number + interval
 
 
-def _column_width(sheet: Sheet, position: int, page: Page, size: float) -> float:
-    number = _number_width(sheet, position, size)
+def _column_width(sheet: Sheet, position: int, page: Page, size: float, below: bool = False) -> float:
+    number = _number_width(sheet, position, size, below)
     head = _head(sheet.heads[position], number, size)
     return page.gap + max(number, *(width_of(line, 1.15 * size) for line in head))
 
@@ -184,18 +189,20 @@ def _with_columns(sheet: Sheet, start: int, end: int) -> Sheet:
     return replace(sheet, columns=sheet.columns[start:end], lines=lines)
 
 
-def _by_rows(sheet: Sheet, page: Page, size: float) -> list[Sheet]:
+def _by_rows(sheet: Sheet, page: Page, size: float, below: bool = False) -> list[Sheet]:
     """Return a sheet in parts that are not higher than the page."""
     texts, names = dict(sheet.notes), _names(sheet, page)
-    high = max((len(_head(h, _number_width(sheet, i, size), size)) for i, h in enumerate(sheet.heads)), default=1)
+    rooms = [_number_width(sheet, i, size, below) for i in range(len(sheet.columns))]
+    high = max((len(_head(h, room, size)) for h, room in zip(sheet.heads, rooms, strict=True)), default=1)
     fixed = _high(sheet.caption, page, 10.0) + high * size * page.leading + 5 * size
-    below = sum(_high(text, page, 8.0) for text in sheet.remarks)
+    remarks = sum(_high(text, page, 8.0) for text in sheet.remarks)
     parts, lines, used, letters = list[Sheet](), list[Line](), fixed, set[str]()
     for place, line in enumerate(sheet.lines):
         own = {letter for notes in (line.notes, *(cell.notes for cell in line.cells)) for letter in notes}
         tall = max(len(wrapped(text, names, size)) for text in (line.name, *line.facets))
+        tall = max(tall, 2) if below and any(cell.low for cell in line.cells) else tall
         more = tall * size * page.leading + sum(_high(texts[letter], page, 8.0) for letter in own - letters)
-        last = below if place == len(sheet.lines) - 1 else 0.0
+        last = remarks if place == len(sheet.lines) - 1 else 0.0
         if lines and used + more + last > page.height:
             parts.append(replace(sheet, lines=tuple(lines)))
             lines, used, letters = [], fixed, set()

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from imharness.exports.layout import DIVIDED, Page, Part, parts_of
-from imharness.exports.sheets import Cell, Line, Sheet
+from imharness.exports.sheets import Cell, Line, Sheet, printed
 from imharness.reading.text import plain
 from imharness.results.findings import by_tier
 from imharness.results.identity import digest
@@ -71,7 +71,7 @@ def _found(sheet: Sheet) -> list[tuple[str, list[str]]]:
     """Return what the ranking of a sheet says and found, by tier; papers print labels without first-party owners."""
     claim = [("What the board says", [sheet.claim])] if sheet.claim else []
     tiers = [(tier.capitalize(), [own.text for own in found]) for tier, found in by_tier(sheet.findings).items()]
-    return [(tier, [text.replace("harness/", "") for text in texts]) for tier, texts in [*claim, *tiers]]
+    return [(tier, [printed(text) for text in texts]) for tier, texts in [*claim, *tiers]]
 
 
 def _latex_part(part: Part) -> str:
@@ -128,19 +128,22 @@ def _latex_row(line: Line, part: Part) -> str:
         [
             first,
             *(_latex_lines(part.name(own), "l") for own in line.facets),
-            *(_latex_cell(cell, part.size) for cell in line.cells),
+            *(_latex_cell(cell, part) for cell in line.cells),
         ]
     )
 
 
-def _latex_cell(cell: Cell, size: float) -> str:
+def _latex_cell(cell: Cell, part: Part) -> str:
     text, low, high = (own.replace("-", "$-$") for own in (cell.text, cell.low, cell.high))
     shown = rf"\textbf{{{text}}}" if cell.best else text.replace("–", "--")
     marks = ["*"] if cell.tied else []
     marks += [",".join(cell.notes)] if cell.notes else []
-    small = r"\scriptsize" if size > DIVIDED else r"\tiny"
-    interval = rf" {{{small} [{low}, {high}]}}" if low else ""
-    return shown + "".join(rf"\textsuperscript{{{mark}}}" for mark in marks) + interval
+    small = r"\scriptsize" if part.size > DIVIDED else r"\tiny"
+    number = shown + "".join(rf"\textsuperscript{{{mark}}}" for mark in marks)
+    if not low:
+        return number
+    interval = rf"{{{small} [{low}, {high}]}}"
+    return _stacked([number, interval], "r") if part.below else f"{number} {interval}"
 
 
 def typst_text(text: str) -> str:
@@ -197,13 +200,15 @@ def _typst_row(line: Line, part: Part) -> str:
     name = _typst_lines(part.name(line.name))
     shown = f"strong({name})" if line.won else name
     first = shown + (f" + super({typst_text(','.join(line.notes))})" if line.notes else "")
-    return ", ".join([first, *(_typst_lines(part.name(own)) for own in line.facets), *map(_typst_cell, line.cells)])
+    cells = [_typst_cell(cell, part.below) for cell in line.cells]
+    return ", ".join([first, *(_typst_lines(part.name(own)) for own in line.facets), *cells])
 
 
-def _typst_cell(cell: Cell) -> str:
+def _typst_cell(cell: Cell, below: bool) -> str:
     shown = f"strong({typst_text(cell.text)})" if cell.best else typst_text(cell.text)
     marks = [mark for mark in ("*" if cell.tied else "", ",".join(cell.notes)) if mark]
-    interval = [f'" " + text(size: 0.8em, {typst_text(f"[{cell.low}, {cell.high}]")})'] if cell.low else []
+    between = "linebreak()" if below else '" "'
+    interval = [f"{between} + text(size: 0.8em, {typst_text(f'[{cell.low}, {cell.high}]')})"] if cell.low else []
     return " + ".join([shown, *(f"super({typst_text(mark)})" for mark in marks), *interval])
 
 

@@ -23,6 +23,11 @@ NONE = "–"
 """The text of a cell without a number."""
 
 
+def printed(text: str) -> str:
+    """Return a label, or a text with labels, as papers print it: without the owner of first-party components."""
+    return text.replace("harness/", "")
+
+
 @dataclass(frozen=True)
 class Cell:
     """A number as text, with the ends of its 95% interval ("" without one), its mark and the letters of its notes."""
@@ -57,8 +62,8 @@ class Line:
 
     @property
     def name(self) -> str:
-        """The label as papers print it, without the owner of first-party components."""
-        return self.label.replace("harness/", "")
+        """The label as it is printed."""
+        return printed(self.label)
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ class Sheet:
     @property
     def heads(self) -> tuple[str, ...]:
         """The header of each column of numbers, with an arrow in the better direction."""
-        return tuple(f"{own.label} {ARROWS[own.better]}".strip() for own in self.columns)
+        return tuple(f"{printed(own.label)} {ARROWS[own.better]}".strip() for own in self.columns)
 
 
 def chosen_tables(boards: Sequence[Board], names: Sequence[str]) -> list[tuple[Board, Table]]:

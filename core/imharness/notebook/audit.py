@@ -13,9 +13,17 @@ import numpy.typing as npt
 from imharness.components.registry import installed
 from imharness.contracts.component import Component
 from imharness.contracts.membership_evaluator import MembershipEvaluator
-from imharness.contracts.model_audit import AuditAnswer, AuditRequest, Estimate, Finding, GivenOutputs, ModelAudit
+from imharness.contracts.model_audit import (
+    AuditAnswer,
+    AuditRequest,
+    AuditSubject,
+    Estimate,
+    Finding,
+    GivenOutputs,
+    ModelAudit,
+)
 from imharness.errors import UsageError
-from imharness.notebook.arguments import listed, place, shown, text, wrong
+from imharness.notebook.arguments import listed, place, real, shown, text, wrong
 from imharness.notebook.given import array_of, component_from, track_that
 from imharness.notebook.objects import Own
 from imharness.notebook.result import Result
@@ -45,26 +53,59 @@ class Audit(Result):
     Args:
         found: all numbers in full precision, including privacy risk scores.
         measured: what was measured on which rows, in words.
+        call: the line of Python that repeats the audit.
     """
 
     found: ModelAudit = field(kw_only=True)
     measured: str = ""
+    call: str = ""
 
     @property
     def worst(self) -> Finding:
-        """The finding of the evaluator that was best on the rows that evaluators learnt from.
+        """The result of the audit, in the first row of the table.
 
-        It need not have the largest accuracy on the tested rows, which is too large by chance.
+        It is the finding of the evaluator that was best on rows whose membership it could check, which need not have
+        the largest accuracy on the tested rows: the largest of many is too large by chance.
         """
         return self.found.worst()
 
+    def report(self, path: str | Path, *, model: str = "model", fail_above: float | None = None) -> None:
+        """Write one printable page for readers who are no statisticians.
+
+        It says what was tested against whom, the result on a scale with small models that are trained for it, in a few
+        seconds, what was not tested, what to do, and how to repeat the audit.
+
+        Args:
+            path: a file whose name ends in ``.html``, or in ``.pdf``, which takes Chromium, Chrome or Edge.
+            model: the model's name.
+            fail_above: a balanced accuracy, 0 to 1, that must not be exceeded. The model passes if the whole interval
+                is at most this, and fails if it is above; otherwise nothing is shown.
+
+        Raises:
+            UsageError: the file cannot be written, or an argument does not fit.
+            Unavailable: a PDF is wanted and there is no browser.
+        """
+        from imharness.exports.printing import page_file, write_page
+
+        file = page_file(place("path", path, "a path"))
+        words = [repr(str(file)), f"model={text('model', model)!r}"]
+        if fail_above is not None:
+            fail_above = real("fail_above", fail_above)
+            if not 0 <= fail_above <= 1:
+                raise wrong("fail_above", "a number from 0 to 1", fail_above)
+            words.append(f"fail_above={fail_above:g}")
+        subject = AuditSubject(model, f"{self.call}.report({', '.join(words)})", fail_above)
+        write_page(file, track_that("audit_report").audit_report(self.found, subject))
+
     def to_html(self, path: str | Path, name: str = "model") -> None:
-        """Write the report as one HTML file, which contains its pictures and makes no request."""
-        file = Path(place("path", path, "a path"))
+        """Write all numbers with pictures as one HTML file, which makes no request."""
+        from imharness.exports.printing import writable
+
+        file = writable(place("path", path, "a path"))
         file.write_text(track_that("audit_page").audit_page(self.found, text("name", name)), encoding="utf-8")
 
     def _notes(self) -> list[str]:
-        return [self.measured]
+        return [self.measured, *(f"Not tested: {line}." for line in self.found.not_tested())]
 
 
 def audit(target: Any, shadow: Any = None, *, evaluators: Sequence[str | Component | Own] | None = None) -> Audit:
@@ -106,14 +147,21 @@ def audit(target: Any, shadow: Any = None, *, evaluators: Sequence[str | Compone
     asked = AuditRequest(tested, known, _chosen(evaluators), evaluators is not None)
     answer = track_that("audit").audit(asked)
     say_who_drew()
-    findings = sorted(answer.found.findings, key=lambda finding: -finding.accuracy.value)
+    findings = answer.found.ordered()
     return Audit(
         "Membership audit",
         [_table(findings, answer)],
         {"audit": lambda: _columns_of(findings)},
         found=answer.found,
         measured=answer.measured,
+        call=_call(shadow is not None, None if evaluators is None else asked.evaluators),
     )
+
+
+def _call(has_shadow: bool, evaluators: Sequence[Component] | None) -> str:
+    """Return the line of Python that asked for the audit; `evaluators`: those that were named."""
+    named = [] if evaluators is None else [f"evaluators={[each.label for each in evaluators]}"]
+    return f"ih.audit({', '.join(['target', *(['shadow'] if has_shadow else []), *named])})"
 
 
 def _of_shadow(frame: Any) -> npt.NDArray[np.bool_]:
@@ -242,12 +290,29 @@ def _table(findings: Sequence[Finding], answer: AuditAnswer) -> Table:
     found = answer.found
     counts = dict(zip(MEASURES, [found.members + found.nonmembers] * 2 + [found.members] * 2, strict=True))
 
+    known = ColumnSpec(
+        key="accuracy_where_learned",
+        label="when chosen",
+        description="Balanced accuracy on rows whose membership evaluators can check; the first row is the best here.",
+        better="lower",
+        unit="row",
+    )
+
     def value(name: str, estimate: Estimate | None) -> Value:
         if estimate is None:
             return Value(missing="too few non-members to define it")
         return Value(value=estimate.value, low=estimate.low, high=estimate.high, n=counts[name])
 
-    rows = [Row(label=f.evaluator, values={name: value(name, getattr(f, name)) for name in MEASURES}) for f in findings]
+    rows = [
+        Row(
+            label=f.evaluator,
+            values={
+                **{name: value(name, getattr(f, name)) for name in MEASURES},
+                known.key: Value(value=f.on_shadow),
+            },
+        )
+        for f in findings
+    ]
     columns = [
         ColumnSpec(key=name, label=label, description=told, better="lower", unit=unit)
         for name, (label, unit, told) in MEASURES.items()
@@ -257,7 +322,7 @@ def _table(findings: Sequence[Finding], answer: AuditAnswer) -> Table:
         title="What an adversary finds out",
         caption=answer.measured,
         entry="evaluator",
-        columns=tuple(columns),
+        columns=(*columns, known),
         rows=tuple(rows),
         ranked_by="accuracy",
     )

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.errors import UsageError, unknown_name
+from imharness.exports.sheets import printed
 from imharness.notebook.arguments import shown, text
 from imharness.notebook.result import Paired, Result, ResultRow
 from imharness.results.comparisons import Comparison, Condition
@@ -57,7 +58,7 @@ class HeadToHead(head_to_head.HeadToHead):
         return f"the two differ on no {self.unit}" if np.isnan(self.better) else ""
 
     def __repr__(self) -> str:
-        head = f"{self.first} against {self.second} by {self.measure}"
+        head = f"{printed(self.first)} against {printed(self.second)} by {self.measure}"
         if self.doubts:
             return (
                 f"{head}: no claim is made. {' '.join(self.doubts)} Advantage of the first {_shown(self.difference)}."
@@ -67,7 +68,7 @@ class HeadToHead(head_to_head.HeadToHead):
         sources = (
             f" of {several(self.difference.clusters, self.source)}" if self.difference.clusters is not None else ""
         )
-        claim = f"{self.winner} is better" if self.winner else "this data cannot tell which is better"
+        claim = f"{printed(self.winner)} is better" if self.winner else "this data cannot tell which is better"
         return (
             f"{head}: {claim}. Advantage of the first {_shown(self.difference)}, an interval that holds for all "
             f"entries of the table at once, {several(self.difference.n, self.unit)}{sources}. {self._tested} Rank-"

@@ -241,5 +241,8 @@ def _scores(found: Any, n: int) -> Scores:
     """Return scores ``(n,)`` from a tensor or an array ``(n,)`` or ``(n, 1)``."""
     scores = found if isinstance(found, torch.Tensor) else torch.as_tensor(found)
     if scores.numel() != n:
-        raise ContractError(f"expected {n} scores, one per row, got shape {tuple(scores.shape)}")
+        mean = "; it is one number for all rows, so turn its mean off, as with reduction='none'"
+        raise ContractError(
+            f"expected {n} scores, one per row, got shape {tuple(scores.shape)}{mean if scores.numel() == 1 else ''}"
+        )
     return scores.reshape(n).float()

@@ -17,7 +17,7 @@ import platformdirs
 from imharness.components.provenance import Registered
 from imharness.components.registry import Registry, installed
 from imharness.contracts.component import SELECTABLE, Component
-from imharness.errors import UsageError, unknown_name
+from imharness.errors import ContractError, UsageError, unknown_name
 from imharness.notebook import components, given
 from imharness.notebook.arguments import flag, listed, naming, place, seed_of, shown, text, whole, wrong
 from imharness.notebook.digest import Undigestible, digest_of
@@ -29,10 +29,12 @@ from imharness.notebook.source import result_of
 from imharness.planning.plan import Graph
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
+from imharness.planning.selection import refuse_unused
 from imharness.ranking.entries import StoreEntries, examined_in
 from imharness.results.identity import digest
 from imharness.results.labels import id_of, method_of
 from imharness.results.store import Store
+from imharness.results.sweeps import causes_of
 from imharness.results.tasks import TaskRecord
 from imharness.running.executor import Preparation
 from imharness.running.session import Session
@@ -64,8 +66,10 @@ def evaluate(
     By default this takes less than a minute on one core, with data and weights that ship (profile "quick"). iqa: eight
     photographs of 72 x 72 px, clean and in three severities of distortion; I-FGSM and Square at medium strength,
     by attackers who do not know the defense and by those who do; the small CNN as metric; ranked with no defense, JPEG,
-    blur and flip. perceptual: eight forced choices between distorted photographs of 176 px, also under I-FGSM within
-    4/255; ranked with L2, PSNR and SSIM. membership: digits and a small network in five splits, with simple evaluators.
+    blur and flip. The answer about a metric of your own comes first: what attackers gain on it without a defense, in
+    units of its spread on clean images, beside three embedded metrics. perceptual: eight forced choices between
+    distorted photographs of 176 px, also under I-FGSM within 4/255; ranked with L2, PSNR and SSIM. membership: digits
+    and a small network in five splits, with simple evaluators.
     reconstruction: thumbnails of 20 px, rebuilt from the gradient of an untrained LeNet.
 
     Your objects are computed in this process on one thread, like cells of a run, and give the same numbers as the same
@@ -91,6 +95,7 @@ def evaluate(
 
     Raises:
         UsageError: an argument makes no sense; the message names it.
+        ContractError: no cell could be computed, because of an object or of the data; the message says why.
         StoreError: the store cannot be read or written.
     """
     seed, progress, device = seed_of(seed), flag("progress", progress), given.device_of(device)
@@ -111,9 +116,14 @@ def evaluate(
     extra = [*(entry for entry, _ in own), *([pixels] if pixels else [])]
     registry = installed().joined(extra)
     kinds = _kinds(registry, [o for o in objects if isinstance(o, str)], "objects", profile.tracks[id])
+    named = {kind: list(names) for kind, names in kinds.items()}
     for entry, _ in own:
         kinds.setdefault(entry.component.kind, []).append(entry.component.label)
-    part = _selected(profile.tracks[id], registry, kinds, against, data)
+    rivals = _kinds(registry, against or (), "against", profile.tracks[id])
+    for kind in {entry.component.kind for entry, _ in own}:
+        if kind not in rivals:
+            kinds[kind] += registry.track(id).yardsticks.get(kind, ())
+    part = _selected(profile.tracks[id], registry, kinds, None if against is None else rivals, data)
     places, name = _store(store), uuid.uuid4().hex
     session = Session(
         places,
@@ -128,6 +138,10 @@ def evaluate(
     )
     (graph,) = session.plan()
     graph.run_configuration = digest([graph.run_configuration, sorted(graph.tasks)])[:16]
+    for argument, names in (("objects", named), ("against", rivals)):
+        refuse_unused([graph], registry, names, f"{argument}:")
+    if not graph.tasks:
+        raise UsageError(f"objects: track {id} planned no cell with what was asked for: {_gap(graph)}.")
     _used(graph, [entry.component for entry, _ in own], id)
     places.prepare()
     ours = {entry.component.label for entry, _ in own}
@@ -140,6 +154,8 @@ def evaluate(
             outcome = session.compute([graph], advance)
     finally:
         del _here[name]
+    if outcome.failed and not outcome.done:
+        raise ContractError(f"no cell could be computed: {causes_of(outcome.failed)[0].why}")
     drew = set(say_who_drew())
     _drawing.update(_name(entry) for entry, _ in own if entry.component.label in drew)
     return _result(session, graph, outcome, named=store is not None, own=ours)
@@ -259,14 +275,14 @@ def _selected(
     part: TrackProfile,
     registry: Registry,
     kinds: Mapping[str, Sequence[str]],
-    against: Sequence[str] | None,
+    rivals: Mapping[str, Sequence[str]] | None,
     data: str | None,
 ) -> TrackProfile:
-    """Return what takes part: the objects, their rivals, and the profile's choice of every other kind."""
+    """Return what takes part: the objects, their rivals, if any were named, and the profile's choice of other kinds."""
     select = {kind: list(names) for kind, names in part.select.items()}
-    rivals = _kinds(registry, against or (), "against", part)
-    for kind in {*rivals, *kinds} if against is not None else ():
-        select[kind] = [*_controls_among(registry, kind, part.select.get(kind, ())), *rivals.get(kind, ())]
+    if rivals is not None:
+        for kind in {*rivals, *kinds}:
+            select[kind] = [*_controls_among(registry, kind, part.select.get(kind, ())), *rivals.get(kind, ())]
     for kind, names in kinds.items():
         if kind not in select:
             raise UsageError(f"objects: the track has no use for a {kind}; it takes: {', '.join(select)}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,6 +71,10 @@ def device_of(name: Any) -> str:
 
 def array_of(name: str, given: Any) -> npt.NDArray[Any]:
     """Return a numpy array from a tensor, a column of a data frame, an array or a list of numbers."""
+    if isinstance(given, str | os.PathLike):
+        raise UsageError(
+            f"{name}: expected an array of numbers, got the path {os.fspath(given)!r}; read the file first."
+        )
     if hasattr(given, "detach"):
         given = given.detach().cpu()
     try:
@@ -79,6 +84,17 @@ def array_of(name: str, given: Any) -> npt.NDArray[Any]:
     if found.dtype.kind not in "biuf":
         raise UsageError(f"{name} must be an array of numbers, got {type(given).__name__} of {found.dtype}.")
     return found
+
+
+def _about_colours(shape: tuple[int, ...]) -> str:
+    """Return what to do about images of another shape, if it is known."""
+    if shape[-1:] == (3,):
+        return " The colours come first; move them with .transpose(0, 3, 1, 2)."
+    if len(shape) == 4 and shape[1] == 1:
+        return " These are grey; repeat them in three colours with .repeat(3, axis=1)."
+    if len(shape) == 4 and shape[1] == 4:
+        return " If the fourth colour is transparency, leave it out with [:, :3]."
+    return ""
 
 
 def images_of(name: str, given: Any) -> torch.Tensor:
@@ -93,7 +109,7 @@ def images_of(name: str, given: Any) -> torch.Tensor:
     if found.ndim == 3:
         found = found[None]
     if found.ndim != 4 or found.shape[1] != 3 or 0 in found.shape:
-        last = " The colours come first; move them with .transpose(0, 3, 1, 2)." if found.shape[-1:] == (3,) else ""
+        last = _about_colours(found.shape)
         raise UsageError(f"{name} must have shape (n, 3, height, width), got {found.shape}.{last}")
     if found.dtype == np.uint8:
         return torch.from_numpy(found.astype(np.float32) / 255)

@@ -1,12 +1,18 @@
-"""Draws pictures of tables as SVG, by matplotlib and without a display."""
+"""Draws pictures of tables by matplotlib, without a display."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import IO, Any
 
+import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from imharness.errors import UsageError, unknown_name
 from imharness.notebook.writing import heading
@@ -16,34 +22,52 @@ from imharness.results.tables import Table, Value
 WIDTH, ROW = 7.0, 0.32
 """The width of a picture and the height of a row in it, in inches."""
 
+DPI = 200
+FORMATS: Mapping[str, Mapping[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+"""The end of a file's name -> what is written into it as metadata."""
+PLACES = "rank"
+"""The key of the column that holds the places of a ranking."""
+
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture that notebooks show; `svg` is its text."""
+    """A picture that notebooks show: a figure of matplotlib, and `svg`, its text."""
 
-    svg: str
+    figure: Figure
+
+    @cached_property
+    def svg(self) -> str:
+        """The picture as SVG; equal tables give equal text."""
+        out = io.BytesIO()
+        self._write(out, "svg")
+        return out.getvalue().decode("utf-8")
 
     def save(self, path: str | Path) -> None:
-        """Write the picture to a file, whose name should end in ``.svg``."""
-        Path(path).write_text(self.svg, encoding="utf-8")
+        """Write the picture to a file, as SVG, PDF or PNG by the end of its name; raises `UsageError` for another."""
+        form = Path(path).suffix.lower().removeprefix(".")
+        if form not in FORMATS:
+            ends = ", ".join(f".{own}" for own in FORMATS)
+            raise UsageError(f"path: {Path(path).name!r} does not end in one of {ends}.")
+        with Path(path).open("wb") as out:
+            self._write(out, form)
+
+    def _write(self, out: IO[bytes], form: str) -> None:
+        with matplotlib.rc_context({"svg.hashsalt": "imharness", "svg.fonttype": "none", **NO_MARKUP}):
+            self.figure.savefig(out, format=form, dpi=DPI, metadata=FORMATS[form])
 
     def _repr_svg_(self) -> str:
         return self.svg
 
     def __repr__(self) -> str:
-        return f"Picture({len(self.svg):,} characters of SVG; .save(path) writes it)"
+        return f"Picture({len(self.svg):,} characters of SVG; .save('NAME.svg'), '.pdf' or '.png' writes it)"
 
 
 def dots(table: Table, key: str | None = None) -> Picture:
     """Return a picture of one column: a dot and an interval for each entry, in the order of the table.
 
-    Equal tables give equal text.
+    By default this is the column that ranks the table, or the measure behind it if that column holds places.
     """
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    wanted = key or table.ranked_by or (table.columns[0].key if table.columns else "")
+    wanted = key or _measured(table)
     column = next((own for own in table.columns if own.key == wanted), None)
     if column is None:
         known = [own.key for own in table.columns]
@@ -55,7 +79,7 @@ def dots(table: Table, key: str | None = None) -> Picture:
     middle = np.array([value.value for _, value in shown], dtype=np.float64)
     low = np.array([value.value if value.low is None else value.low for _, value in shown], dtype=np.float64)
     high = np.array([value.value if value.high is None else value.high for _, value in shown], dtype=np.float64)
-    with matplotlib.rc_context({"svg.hashsalt": "imharness", "svg.fonttype": "none", **NO_MARKUP}):
+    with matplotlib.rc_context(NO_MARKUP):
         figure = Figure(figsize=(WIDTH, 1.2 + ROW * len(shown)), layout="constrained")
         axes, places = figure.add_subplot(), np.arange(len(shown))[::-1]
         axes.hlines(places, low, high, color="#7a8794", linewidth=2)
@@ -64,6 +88,15 @@ def dots(table: Table, key: str | None = None) -> Picture:
         axes.set_xlabel(heading(column))
         axes.set_title(table.title)
         axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-        out = io.StringIO()
-        FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None})  # type: ignore[no-untyped-call]
-    return Picture(out.getvalue())
+        if not column.decimals:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return Picture(figure)
+
+
+def _measured(table: Table) -> str:
+    """Return the key of the column that ranks a table; if it holds places, the first one with other numbers."""
+    ranked = table.ranked_by or (table.columns[0].key if table.columns else "")
+    if ranked != PLACES:
+        return ranked
+    others = [own.key for own in table.columns if own.key != PLACES]
+    return next((key for key in others if any(row.number(key) is not None for row in table.rows)), ranked)

@@ -38,9 +38,14 @@ class Reconstruction(Result):
 
     Args:
         images: the rebuilt images, float32 ``(n, 3, h, w)`` in [0, 1], multiples of 1/255.
+        doubts: sentences on gradients that are not those of one image each, or that the originals do not explain.
     """
 
     images: npt.NDArray[np.float32] = field(kw_only=True)
+    doubts: Sequence[str] = field(default=(), kw_only=True)
+
+    def _notes(self) -> list[str]:
+        return [*self.doubts, *super()._notes()]
 
 
 @fresh_numerics()
@@ -74,8 +79,10 @@ def reconstruct(
         The images, and rows with one value for each. The step ``reconstruct`` has ``label``, read from the gradient;
         ``loss``, one minus the cosine between the gradient of the reconstruction and the shared one, in [0, 2]; and
         ``grey``, the loss of a flat grey image. With originals it also has ``attainable``, the loss of the original
-        itself, and ``converged``, whether the attack came close to it. The step ``leakage`` has ``metric`` and
-        ``score``, in the metric's own unit, with one row for a metric of whole sets.
+        itself; ``explained``, whether that is about 0, as it is where the gradient is that of the original alone; and
+        ``converged``, whether it is and the attack came close to it. `Reconstruction.doubts` says in words what does
+        not fit, such as the gradient of a batch. The step ``leakage`` has ``metric`` and ``score``, in the metric's own
+        unit, with one row for a metric of whole sets.
 
     Raises:
         UsageError: an argument does not fit; the message names it.
@@ -113,7 +120,13 @@ def reconstruct(
     say_who_drew()
     rows = {"reconstruct": lambda: columns, **({"leakage": lambda: leaked} if scored else {})}
     made = [_table(inversion.label, found, scored)]
-    return Reconstruction(f"Reconstruction by {inversion.label}", made, rows, images=found.images.cpu().numpy())
+    return Reconstruction(
+        f"Reconstruction by {inversion.label}",
+        made,
+        rows,
+        images=found.images.cpu().numpy(),
+        doubts=tuple(found.doubts),
+    )
 
 
 def _table(label: str, found: Reconstructed, scored: Sequence[tuple[Metric, npt.NDArray[np.float32]]]) -> Table:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from imharness.errors import UsageError, unknown_name
 from imharness.exports import Sheet, latex, markdown, sheet_of
+from imharness.exports.sheets import printed
 from imharness.notebook.arguments import listed, naming, text
 from imharness.notebook.writing import as_frame, as_html, as_text, leading, pandas_module
 from imharness.results.boards import Board
@@ -19,7 +20,7 @@ from imharness.results.comparisons import Comparison
 from imharness.results.findings import Finding, first_sentences
 from imharness.results.labels import method_of
 from imharness.results.rankings import Ranking
-from imharness.results.sweeps import Missing
+from imharness.results.sweeps import Cause, Missing, causes_of
 from imharness.results.tables import Table, several
 
 if TYPE_CHECKING:
@@ -64,7 +65,10 @@ class ResultTable:
         return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """Return a data frame; intervals are the columns ``KEY_low`` and ``KEY_high``, counts ``KEY_n``."""
+        """Return a data frame; intervals are the columns ``KEY_low`` and ``KEY_high``, counts ``KEY_n``.
+
+        ``frame.attrs["labels"]`` has the label of each key, with its unit, as tables and exported files show it.
+        """
         return as_frame(self.spec)
 
     def to_latex(self, *, columns: Sequence[str] = (), caption: str = "") -> str:
@@ -211,9 +215,14 @@ class Result:
 
         return dots(self.table(name).spec, None if column is None else text("column", column))
 
+    def _is_about(self, ranking: Ranking) -> bool:
+        """Say whether a ranking is about entries of the main table, as one of defenses is not about metrics."""
+        first = {row.label for own in self.made[:1] for row in own.rows}
+        return not first or bool(first & set(ranking.places))
+
     def _why(self) -> str:
         if self.failed:
-            return f": {len(self.failed)} cells failed, such as {_line(*next(iter(self.failed.items())))}"
+            return f": {several(len(self.failed), 'cell')} failed, such as {_cause(causes_of(self.failed)[0])}"
         if self.missing:
             return f": {self.missing[0].what} is missing ({self.missing[0].reason}; {self.missing[0].remedy})"
         return ""
@@ -233,15 +242,18 @@ class Result:
     def _notes(self) -> list[str]:
         """Return what readers of the main table must know: the claim, what was found, what failed, what is missing."""
         doubts = [f"{label} wins and decides nothing: {'; '.join(lines)}." for label, lines in self.flags.items()]
-        claims = [ranking.claim for ranking in self.rankings[:1] if ranking.claim]
+        claims = []
         for ranking in self.rankings[:1]:
+            if not self._is_about(ranking):
+                claims.append(f"What else was ranked stands in the table {ranking.table}.")
+                continue
+            claims += [ranking.claim] if ranking.claim else []
             claims += first_sentences(ranking.findings, "sentences in `findings`")
-        first = sorted(self.failed.items(), key=lambda item: item[1].startswith("needs a task that failed"))
-        lines = [_line(what, why) for what, why in first[:SHOWN_FAILURES]]
-        failed = [f"{len(self.failed)} cells failed:", *lines] if self.failed else []
+        lines = list(map(_cause, causes_of(self.failed)))[:SHOWN_FAILURES]
+        failed = [f"{several(len(self.failed), 'cell')} failed:", *lines] if self.failed else []
         gaps = list(dict.fromkeys(f"Missing: {gap.what} ({gap.reason})" for gap in self.missing))
         others = [f"Tables: {', '.join(self.tables)}."] if len(self.made) > 1 else []
-        return [*doubts, *claims, *failed, *gaps[:SHOWN_FAILURES], *others]
+        return [*doubts, *map(printed, claims), *failed, *gaps[:SHOWN_FAILURES], *others]
 
     def _repr_html_(self) -> str:
         table = as_html(self.table().short()) if self.made else f"<p>{html.escape(self.title)}: no table</p>"
@@ -254,8 +266,9 @@ class Result:
         return "\n".join([*head, repr(self.table()) if self.made else f"{self.title}: no table", *self._notes()])
 
 
-def _line(what: str, why: str) -> str:
-    return f"{what}: {' '.join(why.split())}"
+def _cause(cause: Cause) -> str:
+    first, *others = cause.cells
+    return f"{first}: {cause.why}" + (f" (so did {several(len(others), 'other cell')})" if others else "")
 
 
 def _known(what: str, name: Any, known: Mapping[str, object] | Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from imharness.notebook.progress import view_of_run
 from imharness.notebook.result import Result
 from imharness.planning.plan import Graph, named
 from imharness.planning.profiles import load_profile
-from imharness.planning.selection import chosen_tracks, refuse_missing
+from imharness.planning.selection import chosen_tracks, refuse_missing, refuse_unused
 from imharness.results.store import Store
 from imharness.running.device import resolve_devices
 from imharness.running.session import Session
@@ -113,6 +113,7 @@ def _planned(session: Session, tracks: Sequence[str] | None, only: Mapping[str, 
             named(session.registry, kind, names)
     with _without_dashes():
         graphs = session.plan(tracks, only=only)
+        refuse_unused(graphs, session.registry, only)
         refuse_missing(graphs, session.registry, only)
     return graphs
 

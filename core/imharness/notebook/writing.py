@@ -65,6 +65,7 @@ def as_html(sheet: Sheet) -> str:
 def as_frame(table: Table) -> pandas.DataFrame:
     """Return a data frame with one row for each entry, and for each column its value, the ends of its interval and n.
 
+    The attribute `attrs` has the title and the caption of the table, and key -> label of each column, with its unit.
     Raises `Unavailable` without pandas.
     """
     found: dict[str, list[float | None]] = {}
@@ -76,7 +77,13 @@ def as_frame(table: Table) -> pandas.DataFrame:
             if any(number is not None for number in numbers):
                 found[f"{column.key}_{part}"] = numbers
     index = pandas_module().Index([row.label for row in table.rows], name=table.entry)
-    return pandas_module().DataFrame(found, index=index, dtype=float)
+    frame = pandas_module().DataFrame(found, index=index, dtype=float)
+    frame.attrs = {
+        "title": table.title,
+        "caption": table.caption,
+        "labels": {column.key: column.label for column in table.columns},
+    }
+    return frame
 
 
 def pandas_module() -> Any:

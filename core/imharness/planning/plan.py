@@ -55,6 +55,8 @@ class Graph:
     """All components of the plan, by kind and label."""
     set_up: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The options and parameters that the profile sets for the track."""
+    takes: tuple[type, ...] = ()
+    """The contracts of components that the track asked for."""
 
     def by_step(self) -> dict[str, int]:
         """Return how many tasks each step has."""
@@ -66,9 +68,12 @@ class ChosenComponents:
 
     def __init__(self, components: Sequence[Component]) -> None:
         self._components = sorted(components, key=lambda c: c.label)
+        self.asked: dict[type, None] = {}
+        """The contracts that were asked for."""
 
     def of(self, contract: Callable[..., C], /) -> list[C]:
         kind = cast("type[C]", contract)
+        self.asked[kind] = None
         return [c for c in self._components if isinstance(c, kind)]
 
 
@@ -193,12 +198,14 @@ def plan_track(
     set_up = part.model_dump(mode="json", include={"options", "parameters"})
     graph = Graph(track, digest(facts)[:16], digest_of(profile.secret), set_up=set_up)
     planner = GraphPlanner(graph, registry, seed, limit, whole, options=secret)
+    chosen = ChosenComponents(_selection(registry, part, only or {}, further or {}))
     try:
-        track.plan(planner, ChosenComponents(_selection(registry, part, only or {}, further or {})))
+        track.plan(planner, chosen)
     except HarnessError:
         raise
     except Exception as error:
         raise HarnessError(f"track {name} could not be planned: {type(error).__name__}: {error}") from error
+    graph.takes = tuple(chosen.asked)
     return graph
 
 

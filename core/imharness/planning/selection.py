@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from imharness.components.registry import Registry
@@ -10,6 +11,7 @@ from imharness.contracts.component import Component
 from imharness.errors import Unavailable, UsageError, unknown_name
 from imharness.planning.plan import Graph, named
 from imharness.planning.profile import Profile
+from imharness.results.labels import method_of
 
 
 def chosen_tracks(registry: Registry, profile: Profile, names: Sequence[str]) -> list[str]:
@@ -34,6 +36,7 @@ def refuse_contradictions(
     registry: Registry, profile: Profile, tracks: Sequence[str], only: Mapping[str, Sequence[str]]
 ) -> None:
     """Raise `UsageError` for an unknown name, and if nothing is left of a kind that was asked for."""
+    _refuse_bare_folders(registry, tracks, only.get("dataset", ()))
     for kind, names in only.items():
         wanted = [name for name in names if name[:1] != "!"]
         if not named(registry, kind, names) and (labels := [c.label for c in named(registry, kind, wanted)]):
@@ -41,6 +44,37 @@ def refuse_contradictions(
     for kind, names in only.items():
         if names and not any(kind in profile.tracks[track].select for track in tracks):
             raise UsageError(f"--{kind}: profile {profile.name} has none to choose from in {', '.join(tracks)}.")
+
+
+def _refuse_bare_folders(registry: Registry, tracks: Sequence[str], names: Sequence[str]) -> None:
+    """Raise `UsageError` for a folder that is given where the name of a data set is expected."""
+    for name in names:
+        if not Path(name).is_dir() or name in {method_of(own.info.id) for own in registry.of_kind("dataset")}:
+            continue
+        for track in map(registry.track, tracks):
+            if track.folder_dataset:
+                reader = method_of(track.folder_dataset)
+                raise UsageError(f"--dataset: {name} is a folder; write {reader}:{name}.")
+        raise UsageError(f"--dataset: {name} is a folder, and {' and '.join(tracks)} cannot read one.")
+
+
+def refuse_unused(
+    graphs: Sequence[Graph], registry: Registry, only: Mapping[str, Sequence[str]], argument: str = ""
+) -> None:
+    """Raise `UsageError` for a name whose components are of a contract that no track takes.
+
+    `only` holds the names that a person gave, by kind, such as a defense of images for a track of models. `argument`
+    begins the message instead of the option of the command line.
+    """
+    takes = tuple(contract for graph in graphs for contract in graph.takes)
+    tracks = " and ".join(graph.track.info.id for graph in graphs)
+    for kind, name in ((kind, name) for kind, names in only.items() for name in names if name[:1] not in "!*"):
+        asked = any(getattr(contract, "kind", kind) == kind for contract in takes)
+        if asked and not any(isinstance(own, takes) for own in registry.find(kind, name)):
+            fit = sorted({method_of(own.info.id) for own in registry.of_kind(kind) if isinstance(own, takes)})
+            others = f"its {kind}s are {', '.join(fit)}" if fit else f"it takes no {kind}"
+            said = f"{tracks} has no use for {named(registry, kind, [name])[0].info.id}"
+            raise UsageError(f"{argument or f'--{kind}:'} {said}; {others}.")
 
 
 def refuse_missing(graphs: Sequence[Graph], registry: Registry, only: Mapping[str, Sequence[str]]) -> None:

@@ -172,7 +172,7 @@ def _leader(told: Differences, i: int) -> int | None:
 def _behind(told: Differences, i: int, complete: Sequence[int]) -> Value:
     leader = _leader(told, i)
     if i not in complete or leader is None:
-        return missing("none is ahead" if i in complete else UNRANKED)
+        return missing("no entry is ahead" if i in complete else UNRANKED)
     low, high = told.low[leader, i], told.high[leader, i]
     return Value(value=float(told.value[leader, i]), **({} if np.isnan(low) else {"low": low, "high": high}))
 
@@ -223,6 +223,7 @@ def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
             "behind",
             f"{own.label} lost to the best other entry, with its simultaneous interval.",
             better="lower",
+            limits=None,
         ),
         ColumnSpec(
             key="coverage",

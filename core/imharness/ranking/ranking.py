@@ -40,7 +40,7 @@ class Column:
     for each entry. `wins`: compare entries by the measure, too; needs a direction. `cluster`: a fact of the units that
     says which of them belong together, such as the photograph an image is made of; intervals and tests are by cluster
     then. A unit without this fact is a cluster of its own. `unit`, `cluster_unit`: what readers call both, by default
-    as `wins` and the fact do.
+    as `wins` and the fact do. `limits`: what the numbers cannot leave.
     """
 
     key: str
@@ -55,6 +55,7 @@ class Column:
     cluster: str = ""
     unit: str = ""
     cluster_unit: str = ""
+    limits: tuple[float, float] | None = None
 
     @property
     def spec(self) -> ColumnSpec:
@@ -67,6 +68,7 @@ class Column:
             decimals=self.decimals,
             unit=self.unit or (self.wins.unit if self.wins else ""),
             cluster_unit=self.cluster_unit or self.cluster,
+            limits=self.limits,
         )
 
 

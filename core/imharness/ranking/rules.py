@@ -287,11 +287,13 @@ def own_among(entries: Iterable[str]) -> list[str]:
 def common(entries: Sequence[str], had: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Return which settings count: those that at least half of the harness's own entries have.
 
-    So submitted entries, however many, neither take an attack out of a contest nor add one to it. Where no entry is
-    the harness's own, half of all decide. `had`: ``(settings, entries)``. The name of a component of the harness begins
-    with ``harness/``, which no other package may use.
+    So submitted entries, however many, neither take an attack out of a contest nor add one to it. Where no entry of
+    the harness has a number, half of all decide. `had`: ``(settings, entries)``. The name of a component of the harness
+    begins with ``harness/``, which no other package may use.
     """
-    found: npt.NDArray[np.bool_] = had[:, np.isin(entries, own_among(entries))].mean(axis=1) >= 0.5
+    own = np.isin(entries, own_among(entries))
+    deciding = own if (own & had.any(axis=0)).any() else np.ones_like(own)
+    found: npt.NDArray[np.bool_] = had[:, deciding].mean(axis=1) >= 0.5
     return found
 
 

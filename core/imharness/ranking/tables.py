@@ -56,13 +56,13 @@ def win_table(paired: PairedScores) -> Table:
     sources = f"{what}s" if paired.clusters else ""
     columns = tuple(
         ColumnSpec(
-            key=f"c{j}",
+            key=label,
             label=label,
             description=f"Share of conditions won against {label}, %.",
             decimals=0,
             unit="condition",
         )
-        for j, label in enumerate(labels)
+        for label in labels
     )
     rows = tuple(
         Row(label=label, values={column.key: _won(wins, i, j, sources, few) for j, column in enumerate(columns)})

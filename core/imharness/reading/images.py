@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ FORMATS = ("PNG", "JPEG", "BMP", "PPM", "TIFF", "WEBP")
 PIXELS = 26_000_000
 """The most pixels of an image: enough for cameras of 24 megapixels; three decoded copies take less than 256 MiB."""
 BYTES = 256 * MIB
+SHOWN = 3
+"""How many files a sentence names."""
 _TURNED = (5, 6, 7, 8)
 _ORIENTATION = 0x0112
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -41,6 +44,33 @@ def image_shape(path: Path, content: bytes | None = None) -> tuple[int, int]:
         raise
     except Exception as error:  # Pillow's decoders raise errors of many types for other files
         raise _unreadable(path, error) from None
+
+
+def other_than_rgb(path: Path) -> str:
+    """Return what an image has instead of three colours: "grey", "transparency", "CMYK", or "" if they are RGB.
+
+    Only the header is decoded. What is read of a grey image are three equal colours; transparency is left out. Raises
+    `UsageError` as `image_shape` does.
+    """
+    with _opened(path, _content(path, None)) as image:
+        if "transparency" in image.info or image.mode.upper() in ("LA", "PA", "RGBA"):
+            return "transparency"
+        if image.mode in ("1", "L", *_DEEP):
+            return "grey"
+        return "CMYK" if image.mode == "CMYK" else ""
+
+
+def said_of_colours(paths: Sequence[Path]) -> str:
+    """Return a sentence on images that are not RGB, or "" if all are; a set that is grey as a whole is not told."""
+    paths = list(dict.fromkeys(paths))
+    found = {path: own for path in paths if (own := other_than_rgb(path))}
+    if not found or (len(found) == len(paths) and set(found.values()) == {"grey"}):
+        return ""
+    some = ", ".join(f"{shown(path)} ({own})" for path, own in list(found.items())[:SHOWN])
+    return (
+        f"{len(found)} of {len(paths)} images are not RGB, such as {some}: grey is read as three equal colours, and "
+        "transparency is left out, so scores may not mean what you expect"
+    )
 
 
 def read_image(path: Path) -> Image.Image:

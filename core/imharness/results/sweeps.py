@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
@@ -11,6 +11,28 @@ from imharness.results.version import SCHEMA
 
 LEFT_OUT = "did not fit into the budget of"
 """The first words of the reason why planned tasks were left out."""
+
+
+NEEDS = "needs a task that failed ("
+"""The first words of the reason why a task failed that needs one that failed."""
+
+
+class Cause(NamedTuple):
+    """Why cells failed, and the cells, first those in which it happened."""
+
+    why: str
+    cells: tuple[str, ...]
+
+
+def causes_of(failed: Mapping[str, str]) -> list[Cause]:
+    """Return why cells failed, each cause once; `failed` is a cell -> its reason, in one line."""
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for cell, line in failed.items():
+        why = " ".join(line.split())
+        while why.startswith(NEEDS):
+            why = why.removeprefix(NEEDS).removesuffix(")")
+        found.setdefault(why, ([], []))[line.startswith(NEEDS)].append(cell)
+    return [Cause(why, (*own, *others)) for why, (own, others) in found.items()]
 
 
 class Missing(BaseModel, frozen=True, extra="forbid"):

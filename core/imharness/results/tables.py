@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 
 class Value(BaseModel, frozen=True, extra="forbid"):
@@ -36,6 +36,17 @@ class ColumnSpec(BaseModel, frozen=True, extra="forbid"):
     unit: str = ""
     """What n counts, such as "image"; `cluster_unit` is what the units come from, such as "photograph"."""
     cluster_unit: str = ""
+    limits: tuple[float, float] | None = None
+    """What the numbers cannot leave, such as 0 and 100 for shares in %; intervals end there."""
+
+    def within(self, value: Value) -> Value:
+        """Return a number whose interval ends where the column's limits are."""
+        if self.limits is None or value.low is None or value.high is None:
+            return value
+        low, high = self.limits
+        if low <= value.low and value.high <= high:
+            return value
+        return value.model_copy(update={"low": max(low, value.low), "high": min(high, value.high)})
 
     def count(self, value: Value | None) -> str:
         """Return the n of a number in words, as in "36 images of 4 photographs", or "" if it has none."""
@@ -88,3 +99,16 @@ class Table(BaseModel, frozen=True, extra="forbid"):
     shading: float | None = None
     not_worse: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     """Column key -> labels of the rows that the best row does not beat significantly."""
+
+    @field_validator("rows")
+    @classmethod
+    def _within_limits(cls, rows: tuple[Row, ...], info: ValidationInfo) -> tuple[Row, ...]:
+        limited = {own.key: own for own in info.data.get("columns", ()) if own.limits is not None}
+        if not limited:
+            return rows
+        return tuple(
+            row.model_copy(
+                update={"values": {k: limited[k].within(v) if k in limited else v for k, v in row.values.items()}}
+            )
+            for row in rows
+        )

@@ -11,6 +11,7 @@ from graphlib import TopologicalSorter
 from imharness.errors import StoreError
 from imharness.planning.plan import Graph, Task
 from imharness.results.store import Store
+from imharness.results.sweeps import NEEDS
 from imharness.running.executor import Executor
 
 POLL_S = 0.25
@@ -104,5 +105,5 @@ def _drain(
     for key, task in tasks.items():  # every task comes after those that it needs
         broken = next((need for need in task.spec.needs.values() if need in outcome.failed), None)
         if broken is not None:
-            outcome.failed[key] = f"needs a task that failed ({outcome.failed[broken]})"
+            outcome.failed[key] = f"{NEEDS}{outcome.failed[broken]})"
     watch(outcome, running)

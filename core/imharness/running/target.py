@@ -12,6 +12,10 @@ from imharness.contracts.values import Images, Scores
 from imharness.errors import ContractError, QueryBudgetExceeded
 from imharness.running.memory import in_chunks
 
+NO_GRADIENT = (
+    "no gradient reaches the images, although the metric and the defense say that they are differentiable; one of them "
+    "detaches its input or leaves torch: mend it, or declare differentiable=False"
+)
 Purify = Callable[[Images, ImageRng], Images]
 Streams = Callable[[int], ImageRng]
 """The random streams of a chunk's rows for one defended copy, by its number."""
@@ -169,7 +173,11 @@ class MetricTarget:
             with torch.enable_grad():
                 leaf = chunk.clone().requires_grad_(True)
                 scores = self._plain(leaf, streams, compared)
-                (gradient,) = torch.autograd.grad(scores.sum(), leaf)
+                gradient = None
+                if scores.requires_grad:
+                    (gradient,) = torch.autograd.grad(scores.sum(), leaf, allow_unused=True)
+            if gradient is None:
+                raise ContractError(NO_GRADIENT)
             return torch.cat([scores.detach()[:, None], gradient.flatten(1)], dim=1)
 
         joined = self._chunks(images, one)

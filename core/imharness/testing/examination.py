@@ -8,6 +8,7 @@ takes too long, or that a component cannot answer on random inputs, is no flag, 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from imharness.testing.probes import probe_of
 
 LIMIT_S = 5.0
 """A check that takes more seconds than this tells nothing."""
+NUMBERS = re.compile(r"\d+")
 IMAGES = 6
 """How many images of the run are looked at."""
 
@@ -102,10 +104,16 @@ def _images(registry: Registry, refs: Iterable[ComponentRef]) -> Iterator[Images
 
 
 def failed_checks(component: Component, images: Sequence[Images] = (), seed: int = 0) -> Iterator[str]:
-    """Yield a line for each quick check that a component fails; `images`: batches ``(n, 3, H, W)`` of a run."""
+    """Yield a line for each quick check that a component fails; `images`: batches ``(n, 3, H, W)`` of a run.
+
+    What several checks end with, such as scores of a wrong shape, is said once.
+    """
+    said = set[str]()
     for check in _checks(component, images, seed):
         result = check.run()
-        if result.status == "failed" and not _cannot(result):
+        gist = NUMBERS.sub("0", result.message)
+        if result.status == "failed" and not _cannot(result) and gist not in said:
+            said.add(gist)
             yield f"{check.check}: {result.message}"
 
 

@@ -3,10 +3,12 @@
 import warnings
 from dataclasses import replace
 
+import torch
 from pydantic import Field
 
-from imharness.data import ImageDataset, Info, hookimpl, place
+from imharness.data import ImageDataset, ImageSet, Info, hookimpl, place
 from imharness.errors import Unavailable, UsageError
+from imharness.files import said_of_colours
 from imharness_iqa.folders import NO_LABELS, SHOWN, FolderDataset, Listing, images_below, read_scores
 
 NAMES = ("image", "image_name", "name", "filename")
@@ -25,6 +27,13 @@ class Folder(FolderDataset):
     address = "path"
     path: str = Field(default="", description="Folder of images, here or among the assets.")
     mos: str = Field(default="", description="Table of scores, if not PATH/mos.csv; higher is better.")
+
+    def build(self, device: torch.device) -> ImageSet:
+        """Return the images, and warn of those that are not RGB; see `FolderDataset.build`."""
+        found = super().build(device)
+        if told := said_of_colours([place(self.path) / name for name in found.names]):
+            warnings.warn(told, stacklevel=2)
+        return found
 
     def listing(self) -> Listing:
         """Return the images of the folder, or those that the table of scores names."""

@@ -12,6 +12,7 @@ from imharness_iqa.tables import (
     overall,
     parameters,
     pictures,
+    robustness,
     sampling,
     strengths,
     trained,
@@ -43,6 +44,7 @@ def report(query: Query, share: float, least: float = 0.0, fewest: int = BOTH_HA
     tables = [
         *cost.tables(query, worst.Worst(study, rules)),
         *breaks.tables(study, rules, order, had),
+        *robustness.tables(study),
         *distorted.tables,
         *overall.tables(study),
         *trained.tables(study),

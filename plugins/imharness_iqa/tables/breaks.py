@@ -68,11 +68,11 @@ def _heatmap(
     parts: Mapping[str, Mapping[str, Part]],
     had: Mapping[str, str],
 ) -> Table:
-    cells = {row: {f"c{i}": _cell(parts[row][name]) for i, name in enumerate(columns)} for row in rows}
+    cells = {row: {name: _cell(parts[row][name]) for name in columns} for row in rows}
     known = [value.value for own in cells.values() for value in own.values() if value.value is not None]
     specs = (
-        MEASURES["turned"].model_copy(update={"key": f"c{i}", "label": name, "decimals": 1, "better": ""})
-        for i, name in enumerate(columns)
+        MEASURES["turned"].model_copy(update={"key": name, "label": name, "decimals": 1, "better": ""})
+        for name in columns
     )
     return Table(
         id=id,

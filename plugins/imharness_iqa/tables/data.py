@@ -34,7 +34,13 @@ COMPUTED = {"evaluate", "clean", "defended", "attack", "purify"}
 SROCC = "Spearman correlation of f(D(x')) with the quality labels, mean over conditions."
 
 
-def image_column(key: str, label: str, better: str, decimals: int, text: str) -> ColumnSpec:
+SHARE = (0.0, 100.0)
+"""What a share in % cannot leave."""
+
+
+def image_column(
+    key: str, label: str, better: str, decimals: int, text: str, limits: tuple[float, float] | None = None
+) -> ColumnSpec:
     """Return a column of means over images, whose clusters are photographs; `better`: higher, lower or empty."""
     return ColumnSpec(
         key=key,
@@ -44,11 +50,16 @@ def image_column(key: str, label: str, better: str, decimals: int, text: str) ->
         description=text,
         unit="image",
         cluster_unit="photograph",
+        limits=limits,
     )
 
 
+LIMITS = {
+    **dict.fromkeys(("turned", "identical", "ties", "coverage"), SHARE),
+    **dict.fromkeys(("ssim", "srocc"), (-1.0, 1.0)),
+}
 MEASURES = {
-    key: image_column(key, label, better, decimals, text)
+    key: image_column(key, label, better, decimals, text, LIMITS.get(key))
     for key, label, better, decimals, text in (
         ("d", "D %", "lower", 2, "100 |f(x) - f(D(x'))| / range: how far attack and defense together move the score."),
         ("r", "R", "higher", 3, "log10 of the largest possible change of the score over the change that happened."),

@@ -38,18 +38,15 @@ def _value(part: Part, name: str) -> Value:
 def _by(study: Study, facet: str, groups: Sequence[str], kind: str) -> Table:
     title, shown = BY[facet]
     half = study.reported.where(attacker=kind)
-    parts = {f"{i}": (group, half.where(**{facet: group}), shown) for i, group in enumerate(groups)}
+    parts = {group: (half.where(**{facet: group}), shown) for group in groups}
     if kind == "adaptive":
         common = study.reported.where(attacker=COMMON)
-        parts |= {
-            f"{COMMON}_{i}": (f"fixed, {group}", common.where(**{facet: group}), ("d",))
-            for i, group in enumerate(groups)
-        }
+        parts |= {f"fixed, {group}": (common.where(**{facet: group}), ("d",)) for group in groups}
     rows = []
     for defense in study.chosen:
         if half.of(defense).lines():
             values = {
-                f"{i}_{name}": _value(p.of(defense), name) for i, (_, p, names) in parts.items() for name in names
+                f"{group}_{name}": _value(p.of(defense), name) for group, (p, names) in parts.items() for name in names
             }
             rows.append(Row(label=defense, values=values))
     return Table(
@@ -59,12 +56,7 @@ def _by(study: Study, facet: str, groups: Sequence[str], kind: str) -> Table:
         + (" Fixed: the same attacks without knowledge of the defense." if kind == "adaptive" else "")
         + study.half,
         entry="defense",
-        columns=tuple(
-            column(name, group, f"{i}_{name}")
-            for name in shown
-            for i, (group, _, names) in parts.items()
-            if name in names
-        ),
+        columns=tuple(column(name, group) for name in shown for group, (_, names) in parts.items() if name in names),
         rows=tuple(rows),
         note=study.note,
     )

@@ -28,19 +28,19 @@ def tables(query: Query, study: Study) -> list[Table]:
     scores = Part.whole(found, study.sources)
     defenses = scores.values("defense")
     rows = [
-        Row(label=source, values={f"c{i}": _cell(scores.of(source), defense) for i, defense in enumerate(defenses)})
+        Row(label=source, values={defense: _cell(scores.of(source), defense) for defense in defenses})
         for source in found.entries
     ]
     columns = tuple(
         ColumnSpec(
-            key=f"c{i}",
+            key=defense,
             label=defense,
             decimals=1,
             description=f"D behind {defense}; higher: the attack works.",
             unit="image",
             cluster_unit="photograph",
         )
-        for i, defense in enumerate(defenses)
+        for defense in defenses
     )
     known = [v.value for row in rows for v in row.values.values() if v.value is not None]
     return [

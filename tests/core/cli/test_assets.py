@@ -247,3 +247,9 @@ def test_one_import_at_a_time_puts_a_data_set_into_its_place(
     assert "another process has been changing" in str(error)
     assert not (shelf / "location30").exists()
     assert call("import", "location30", str(tmp_path / "dataset_location.tgz")).exit_code == 0
+
+
+def test_a_component_in_the_place_of_an_asset_names_its_files() -> None:
+    result = call("get", "lpips")
+    assert result.exit_code != 0
+    assert "lpips is no asset; what it needs is alexnet-imagenet" in str(result.exception or result.output)

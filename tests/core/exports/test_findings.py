@@ -16,6 +16,7 @@ from imharness.cli.run import _report
 from imharness.exports import csv_of, json_of, latex, markdown, parquet_of, sheet_of, typst
 from imharness.exports.dataset import dataset_files
 from imharness.exports.markup import latex_text, typst_text
+from imharness.exports.sheets import printed
 from imharness.notebook.result import Result
 from imharness.results.findings import LEADING, by_tier, first_sentences
 from imharness.running.sweep import RunResult
@@ -67,8 +68,8 @@ def test_notebooks_terminals_and_cards_show_the_first_sentences_of_each_tier(cap
     for tier, own in by_tier(FOUND).items():
         for finding in own[:LEADING]:
             line = f"{tier}: {finding.text}"
-            assert line in repr(result)
-            assert html.escape(line) in page
+            assert printed(line) in repr(result)
+            assert html.escape(printed(line)) in page
             assert " ".join(line.split()) in terminal
             assert " ".join(line.split()) in plain
 

@@ -36,8 +36,9 @@ class Auditing(Quiet):
 
 
 def test_the_one_track_that_answers_is_found() -> None:
-    for question, track in {"audit": "membership", "audit_page": "membership", "reconstruct": "reconstruction"}.items():
-        assert track_that(question).info.id == f"harness/{track}"
+    for question in ("audit", "audit_page", "audit_report"):
+        assert track_that(question).info.id == "harness/membership"
+    assert track_that("reconstruct").info.id == "harness/reconstruction"
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,11 @@ def test_none_and_several_are_named(tracks: list, wrong: type, said: str, monkey
 
 
 def test_a_track_that_does_not_answer_says_so() -> None:
-    for ask in (Quiet().audit, Quiet().reconstruct, lambda found: Quiet().audit_page(found, "model")):
+    for ask in (
+        Quiet().audit,
+        Quiet().reconstruct,
+        lambda found: Quiet().audit_page(found, "model"),
+        lambda found: Quiet().audit_report(found, None),
+    ):
         with pytest.raises(UsageError, match=r"track acme/quiet (audits no models|rebuilds no images)"):
             ask(None)

@@ -59,7 +59,7 @@ def test_two_rows_of_one_result_are_compared_as_the_site_compares_them(scores: n
     assert dataclasses.astuple(found.difference)[:4] == pytest.approx(own, rel=1e-12)
     assert (found.ahead, found.met) == (int((gains.mean(axis=1) > 0).sum()), 2)
     assert found.winner == "local/mine"
-    assert "local/mine against harness/jpeg by D: local/mine is better" in repr(found)
+    assert "local/mine against jpeg by D: local/mine is better" in repr(found)
     turned = ih.compare(result["jpeg"], result["mine"])
     assert (turned.better, turned.worse) == (found.worse, found.better)
 

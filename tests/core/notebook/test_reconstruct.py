@@ -87,6 +87,50 @@ def test_a_list_of_gradients_of_one_image_is_enough(model: torch.nn.Module) -> N
     assert "<table" in found._repr_html_()
 
 
+def test_it_says_that_the_originals_explain_their_gradients(model: torch.nn.Module) -> None:
+    image = torch.rand(3, 8, 8, generator=torch.Generator().manual_seed(0))
+    found = reconstruct(gradients_of(model, image, 2), model, (3, 8, 8), attack=ATTACK, originals=image)
+    assert found.rows("reconstruct")["explained"].tolist() == [True]
+    assert found.doubts == ()
+
+
+@pytest.mark.parametrize("how", ["batch", "training mode", "steps"])
+def test_it_says_that_the_original_does_not_explain_the_gradient(how: str) -> None:
+    stream = torch.Generator().manual_seed(0)
+    images, labels = torch.rand(4, 3, 8, 8, generator=stream), torch.tensor([0, 1, 0, 1])
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 4)
+    )
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(0.2 * torch.randn(parameter.shape, generator=stream))
+    network.train(how == "training mode")
+    parameters = list(network.parameters())
+    some = slice(4) if how == "batch" else slice(1)
+
+    def gradient() -> list[torch.Tensor]:
+        loss = torch.nn.functional.cross_entropy(network(images[some]), labels[some])
+        return list(torch.autograd.grad(loss, parameters))
+
+    given = gradient()
+    if how == "steps":
+        start, rate = [p.detach().clone() for p in parameters], 1.0
+        for _ in range(5):
+            moved = gradient()
+            with torch.no_grad():
+                for p, g in zip(parameters, moved, strict=True):
+                    p -= rate * g
+        given = [(a - b.detach()) / (5 * rate) for a, b in zip(start, parameters, strict=True)]
+        with torch.no_grad():
+            for p, a in zip(parameters, start, strict=True):
+                p.copy_(a)
+    found = reconstruct(given, network, (3, 8, 8), attack=ATTACK, originals=images[0])
+    rows = found.rows("reconstruct")
+    assert (rows["explained"].tolist(), rows["converged"].tolist()) == ([False], [False])
+    assert "1 of 1 originals do not explain their gradients" in repr(found)
+    assert any("negative at several classes" in line for line in found.doubts) == (how == "batch")
+
+
 def test_what_does_not_fit_is_named(model: torch.nn.Module) -> None:
     image = torch.rand(3, 8, 8)
     given = gradients_of(model, image, 0)

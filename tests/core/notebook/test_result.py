@@ -1,5 +1,7 @@
 """What an evaluation hands back, and how it is shown."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -85,6 +87,39 @@ def test_a_picture_is_svg_of_the_ranked_column_and_the_same_every_time(result: R
         result.plot(column="dd")
 
 
+def test_a_picture_is_saved_in_the_format_that_its_name_says(result: Result, tmp_path: Path) -> None:
+    picture = result.plot()
+    begins = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
+    for form, begin in begins.items():
+        picture.save(tmp_path / f"p.{form}")
+        assert (tmp_path / f"p.{form}").read_bytes().startswith(begin)
+    with pytest.raises(UsageError, match=r"path: 'p\.jpg' does not end in one of \.svg, \.pdf, \.png"):
+        picture.save(tmp_path / "p.jpg")
+    assert not (tmp_path / "p.jpg").exists()
+
+
+def test_a_picture_of_a_ranking_shows_what_was_measured_and_places_are_whole() -> None:
+    columns = (
+        ColumnSpec(key="rank", label="rank", description="", better="lower", decimals=0),
+        ColumnSpec(key="worst", label="pairs turned %", description="", better="lower", decimals=1),
+    )
+    rows = tuple(
+        Row(label=f"e{i}", values={"rank": Value(value=i + 1), "worst": Value(value=20.5 + i)}) for i in range(2)
+    )
+    table = Table(id="t", title="T", caption="", entry="defense", columns=columns, rows=rows, ranked_by="rank")
+    made = Result("a test", [table])
+    assert "pairs turned %" in made.plot().svg
+    ticks = made.plot(column="rank").figure.axes[0].get_xticks()
+    assert all(float(tick).is_integer() for tick in ticks)
+
+
+def test_a_cause_of_many_failed_cells_is_said_once() -> None:
+    shown = repr(Result("a test", failed={f"cell {i}": "folder x: i3.png is not an image" for i in range(30)}))
+    assert shown.count("i3.png") == 1
+    assert "30 cells failed" in shown
+    assert "so did 29 other cells" in shown
+
+
 def test_data_frames_need_pandas_and_say_how_to_get_it(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     with pytest.raises(Exception, match=r"data frames need pandas; get it with: pip install 'image-privacy-harness"):
@@ -96,6 +131,7 @@ def test_a_data_frame_has_the_numbers_their_intervals_and_the_entries_as_index(r
     frame = result.to_dataframe()
     assert frame.index.tolist() == ["mine<script>", "harness/jpeg"]
     assert frame["d_low"].tolist()[0] == 0.125
+    assert set(frame.attrs["labels"]) == {"d", "ms"}
     assert result.to_dataframe(step="evaluate")["score"].tolist() == [1.0, 2.0]
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 
 import imharness as ih
 from imharness.cli import cli
-from imharness.errors import Unavailable, UsageError
+from imharness.errors import ContractError, Unavailable, UsageError
 from imharness.notebook.score import score
 
 
@@ -100,3 +100,23 @@ def test_an_image_that_is_not_there_is_no_metric() -> None:
     result = CliRunner().invoke(cli, ["score", "psnr", "absent.png"])
     assert isinstance(result.exception, UsageError)
     assert str(result.exception) == "image absent.png does not exist."
+
+
+def test_what_is_no_batch_of_colours_is_named_with_what_to_do(tmp_path: Path) -> None:
+    for given, said in (
+        ("image.png", "expected an array of numbers, got the path 'image.png'; read the file first"),
+        (tmp_path / "image.png", "got the path"),
+        (np.zeros((2, 1, 8, 8)), r"These are grey; repeat them in three colours with \.repeat\(3, axis=1\)"),
+        (np.zeros((2, 4, 8, 8)), r"leave it out with \[:, :3\]"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            ih.score("ssim-uniform7", given, reference=np.zeros((2, 3, 8, 8)))
+
+
+@pytest.mark.filterwarnings("ignore:.* failed a quick check:UserWarning")
+def test_one_mean_for_a_batch_says_how_to_get_a_score_for_each_row() -> None:
+    mean = ih.metric(
+        lambda images, references: (images - references).abs().mean(), reference=True, higher_means="worse_quality"
+    )
+    with pytest.raises(ContractError, match=r"expected 2 scores, .* reduction='none'"):
+        ih.score(mean, np.zeros((2, 3, 8, 8)), np.ones((2, 3, 8, 8)))

@@ -191,7 +191,7 @@ def test_a_metric_that_lies_decides_nothing() -> None:
     wrong = ih.metric(sharpness, bounds=(0.0, 1.0), higher_means="worse_quality", name="wrong")
     found = ih.evaluate(wrong, limit=4, progress=False)
     assert "local/wrong" in found.flags
-    assert "local/wrong (metric)" in (found.table().spec.note or "")
+    assert "local/wrong (metric)" in (found.table("ranking").spec.note or "")
 
 
 def test_score_warns_of_a_metric_that_mixes_rows(images: torch.Tensor) -> None:

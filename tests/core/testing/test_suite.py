@@ -207,7 +207,7 @@ def test_reports_say_what_failed(tmp_path: Path, harness_forked, harness_here) -
     assert any(c["status"] == "failed" and "TypeError" in c["message"] for c in facts["checks"])
     missing = harness_here("plugins", "check", "acme/nothing", cwd=tmp_path)
     assert missing.returncode == 2
-    assert "no component" in missing.stderr
+    assert "is neither a component nor an installed package" in missing.stderr
     (tmp_path / "acme-nothing").mkdir()
     (tmp_path / "acme-nothing" / "pyproject.toml").touch()
     assert "pip install -e acme-nothing" in harness_here("plugins", "check", "acme/nothing", cwd=tmp_path).stderr

@@ -107,7 +107,7 @@ def test_groups_are_by_strength_metric_type_and_defense(study) -> None:
     strength = tables["by-strength-fixed"]
     assert [c.label for c in strength.columns[:2]] == ["D %, weak", "D %, strong"]
     one = {row.label: row.values for row in strength.rows}["x/one"]
-    assert (one["0_d"].value, one["1_d"].value) == (10, 20)
+    assert (one["weak_d"].value, one["strong_d"].value) == (10, 20)
     kinds = [c.label for c in tables["by-type-fixed"].columns[:3]]
     assert kinds == ["D %, black-box", "D %, white-box, bounded", "D %, white-box, unrestricted"]
     assert "by-metric-fixed" not in tables
@@ -133,7 +133,7 @@ def test_transfer_is_the_mean_change_behind_the_other_defense(study, finished) -
     finished.add("transfer", shown, ("dataset", "metric", "source"))
     (table,) = transfer.tables(finished.query(), found)
     assert [c.label for c in table.columns] == ["x/a", "x/b"]
-    values = {row.label: [row.values[f"c{i}"] for i in (0, 1)] for row in table.rows}
+    values = {row.label: [row.values[name] for name in ("x/a", "x/b")] for row in table.rows}
     assert [v.value for v in values["x/a"]] == [10, 30]
     assert values["harness/none"][0].missing == "not attacked"
     assert values["harness/none"][1].value == pytest.approx(15)
@@ -286,7 +286,18 @@ def test_a_store_without_results_has_no_tables_and_one_of_every_step_has_all_of_
         )
     )
     found = report(finished.query(), 0.05)
-    shown = ["ranking", "cost", "breaks", "attacks", "measured", "defenses", "correlations", "by-group", "parameters"]
+    shown = [
+        "ranking",
+        "cost",
+        "breaks",
+        "attacks",
+        "metrics",
+        "measured",
+        "defenses",
+        "correlations",
+        "by-group",
+        "parameters",
+    ]
     assert [table.id for table in found.tables] == shown
     assert [paired.id for paired in found.comparisons] == ["wins-turned", "wins-d-fixed", "wins-ssim-fixed"]
 

@@ -155,14 +155,14 @@ def test_adaptive_attacks_of_the_paper_profile_are_the_eight_that_read_gradients
         (
             "reconstruction",
             "targets",
-            {"harness/thumbnails": ["harness/untrained"]},
-            {"harness/thumbnails[size=20]": ["harness/untrained"]},
+            {"harness/digit-images": ["harness/untrained"]},
+            {"harness/digit-images[size=18]": ["harness/untrained"]},
         ),
         (
             "reconstruction",
             "gradients_only",
             ["harness/invgrad"],
-            ["harness/invgrad[steps=400]", "harness/invgrad[steps=400,surviving=False]"],
+            ["harness/invgrad[steps=300]", "harness/invgrad[steps=300,surviving=False]"],
         ),
         ("membership", "settings", {"harness/digits": {"part": 30}}, {"harness/digits": {"part": 30}}),
         (

@@ -54,10 +54,10 @@ def test_tables_order_metrics_and_test_them() -> None:
     assert [row.label for row in table.rows] == ["near", "far"]
     matrix = matrix_table(s)
     assert matrix.rows[0].label == "recognised"
-    assert matrix.rows[1].values["c1"].value == pytest.approx(1)
+    assert matrix.rows[1].values["far"].value == pytest.approx(1)
     tests = comparison_table(s)
-    assert tests.rows[0].values["c1"].value < 0.05
-    assert tests.rows[0].values["c0"].missing == "the same metric"
+    assert tests.rows[0].values["near"].value < 0.05
+    assert tests.rows[0].values["far"].missing == "the same metric"
 
 
 def test_what_shows_psnr_says_how_much_of_it_counts(tmp_path: Path) -> None:

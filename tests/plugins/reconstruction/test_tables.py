@@ -296,11 +296,11 @@ def test_a_model_on_which_few_attacks_converged_has_no_score() -> None:
 
 
 def trained(results: Results, model: str, defense: str, right: float) -> None:
-    """Train and attack a model that classifies a share of 20 images right."""
-    names = [f"t{n:02d}" for n in range(20)]
-    rows = {"name": names, "source": names, "right": (np.arange(20) < 20 * right).tolist()}
+    """Train a model that classifies a share of 400 images right, and attack it on 20 of them."""
+    names = [f"t{n:03d}" for n in range(400)]
+    rows = {"name": names, "source": names, "right": (np.arange(400) < 400 * right).tolist()}
     results.add("train", rows, defense=defense, model=model)
-    leaked = {"name": names, "score": np.float32(np.arange(20) + 10), "closeness": [1] * 20}
+    leaked = {"name": names[:20], "score": np.float32(np.arange(20) + 10), "closeness": [1] * 20}
     results.add("leakage", leaked, defense=defense, model=model, attack="x/a", metric=PSNR)
 
 

@@ -39,7 +39,7 @@ def import_asset(asset: Asset, file: Path, check: Check, into: Path | None = Non
     final = folder / asset.file
     with _laid_out(folder) as stage:
         place = stage / asset.file
-        place.parent.mkdir(parents=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, place)
         found = digest_of(place)
         if not asset.fits(found):

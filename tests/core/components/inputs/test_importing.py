@@ -367,3 +367,12 @@ def test_a_published_digest_of_weights_decides(tmp_path: Path) -> None:
         UsageError, match=r"CNNIQA-LIVE is not cnniqa-live: its sha256 is .*the published one is 79cc404d0da3…"
     ):
         import_asset(asset, tmp_path / "CNNIQA-LIVE", lambda: None)
+
+
+def test_weights_need_no_folder_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "trained.safetensors"
+    file.write_bytes(b"weights")
+    asset = Asset(name="acme-quality", file="acme.safetensors", sha256=digest_of(file), licence="MIT", source="here")
+    place, _ = import_asset(asset, file, lambda: None, tmp_path / "assets")
+    assert place == tmp_path / "assets" / "acme.safetensors"
+    assert place.read_bytes() == b"weights"

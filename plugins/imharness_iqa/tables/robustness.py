@@ -1,0 +1,122 @@
+"""How robust each metric itself is: what attackers gain without a defense, in units of its spread on clean images."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from imharness.tables import ColumnSpec, Row, Table, Value, mean_value, missing, ranked
+from imharness_iqa.tables.data import BASELINE, MEASURES, Study, image_column
+from imharness_iqa.tables.order import Ruler
+from imharness_iqa.tables.part import Part
+
+UNIT = "interquartile range of the scores of clean images"
+NO_SPREAD = "its scores of clean images do not differ, or are of one photograph"
+SCORES = ("spread", "lowest", "highest", "lower", "upper")
+Numbers = dict[str, list[float]]
+"""Unit -> a number under each condition."""
+
+
+def tables(study: Study) -> list[Table]:
+    """Return the table of the metrics, the most robust first; none without results of attacks on them."""
+    plain = study.attacked.where(attacker="fixed").of(BASELINE)
+    if not plain.lines():
+        return []
+    ruler = Ruler.of(study.clean)
+    clean = study.clean.of(BASELINE)
+    rows = [
+        Row(
+            label=own,
+            values={
+                **_values(study, ruler, plain.where(metric=own)),
+                "srocc": clean.where(metric=own).correlation(resampled=True),
+            },
+        )
+        for own in plain.values("metric")
+    ]
+    columns = _columns(plain.values("attack"))
+    return [
+        Table(
+            id="metrics",
+            title="How robust is each metric itself?",
+            caption="What attackers gain on a metric without any defense, in the direction that it calls better. The "
+            f"unit is the {UNIT}, which is measured, and so does not depend on the bounds that a metric declares: by 1 "
+            "an image passes about from the lower quarter of clean images to the upper one. All metrics meet the same "
+            "attacks on the same images.",
+            entry="metric",
+            columns=columns,
+            rows=tuple(ranked(rows, columns[0])),
+            ranked_by="gain",
+            note=study.note,
+        )
+    ]
+
+
+def _columns(attacks: Sequence[str]) -> tuple[ColumnSpec, ...]:
+    worst = "The strongest attack on each image counts."
+    texts = {
+        "spread": f"The {UNIT}, in the unit of the metric.",
+        "lowest": "The lowest score of a clean image.",
+        "highest": "The highest score of a clean image.",
+        "lower": "The lower bound that the metric declares.",
+        "upper": "The upper bound that the metric declares.",
+    }
+    return (
+        image_column("gain", "gain, spreads, worst attack", "lower", 2, f"Gain in units of the {UNIT}. {worst}"),
+        MEASURES["turned"].model_copy(
+            update={
+                "label": "pairs turned %, worst attack",
+                "description": "Share of the clean images of other photographs whose order with an image the strongest "
+                "attack on that image changes.",
+            }
+        ),
+        MEASURES["srocc"].model_copy(
+            update={
+                "label": "SROCC, clean",
+                "description": "Spearman correlation of the scores of clean images with the quality labels. A metric "
+                "that says nothing of quality can be robust, too.",
+            }
+        ),
+        *(
+            image_column(f"gain {own}", f"gain, spreads, {own}", "lower", 2, f"Gain of {own}, its strongest setting.")
+            for own in attacks
+        ),
+        image_column("share", "gain %, worst attack", "", 2, "The same in % of the bounds that the metric declares."),
+        *(ColumnSpec(key=key, label=key, description=texts[key]) for key in SCORES),
+    )
+
+
+def _values(study: Study, ruler: Ruler, plain: Part) -> Mapping[str, Value]:
+    """Return the numbers of one metric; `plain` has the attacks on it without a defense."""
+    blocks, (row,) = plain.blocks, plain.rows
+    found: dict[str, Numbers] = {}
+    spreads, scores = dict[str, float](), dict[str, np.ndarray]()
+    for c in plain.conditions:
+        key = str(plain.sets[plain.places[c][0]]), blocks.conditions[c]["metric"]
+        start, end = (np.asarray(blocks.values[name][c][row], dtype=float) for name in ("defended", "score"))
+        sign, lower, upper = (np.asarray(blocks.about[name][c], dtype=float) for name in ("sign", "lower", "upper"))
+        spreads[key[0]] = float(ruler.spreads(key, [BASELINE], float(upper[0] - lower[0]))[0])
+        scores[key[0]] = ruler.others[key][BASELINE].scores
+        moved = sign * (end - start)
+        passed = ruler.turned(key, [BASELINE], blocks.units[c], start[None], end[None])[0]
+        shares = {"turned": passed, "share": 100 * moved / (upper - lower)}
+        gains = dict.fromkeys(("gain", f"gain {blocks.conditions[c]['attack']}"), moved / spreads[key[0]])
+        for name, numbers in {**shares, **gains}.items():
+            own = found.setdefault(name, {})
+            for unit, number in zip(blocks.units[c].tolist(), numbers.tolist(), strict=True):
+                own.setdefault(unit, []).append(number)
+    clean = np.concatenate(list(scores.values()))
+    facts = (np.mean(list(spreads.values())), clean.min(), clean.max(), lower[0], upper[0])
+    told = {name: _single(float(value)) for name, value in zip(SCORES, facts, strict=True)}
+    return {**{name: _mean(study, own) for name, own in found.items()}, **told}
+
+
+def _single(value: float) -> Value:
+    return missing(NO_SPREAD) if np.isnan(value) else Value(value=value)
+
+
+def _mean(study: Study, found: Numbers) -> Value:
+    """Return the mean over images of the largest number of each, with an interval by photograph."""
+    most = {unit: np.max(known) for unit, own in found.items() if len(known := np.array(own)[np.isfinite(own)])}
+    if not most:
+        return missing(NO_SPREAD)
+    return mean_value(list(most.values()), [study.sources[unit][0] for unit in most])

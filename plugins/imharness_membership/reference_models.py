@@ -1,0 +1,112 @@
+"""Small models that are audited beside a report's own, so that its number stands on a scale.
+
+They are networks of the embedded profile, without a defense: its data, its rows, its training, its number of splits.
+"""
+
+import tomllib
+from dataclasses import dataclass, replace
+from importlib.resources import files
+
+import numpy as np
+import torch
+
+from imharness.data import TableSet, fresh_numerics, generator
+from imharness.errors import HarnessError
+from imharness.membership import MembershipEvaluator, NetworkFactory, TrainingData, TrainingPlan
+from imharness_membership.audit import SLOW, audit, standard
+from imharness_membership.audit_inputs import Outputs
+from imharness_membership.splits import ROLES, split_rows
+from imharness_membership.training import together
+
+DATASET, MODEL = "harness/digits", "harness/mlp"
+EMBEDDED = tomllib.loads(
+    files("imharness_membership").joinpath("profiles/embedded.toml").read_text(encoding="utf-8"),
+)["tracks"]["harness/membership"]
+"""The part of the embedded profile that concerns this track."""
+LONGER = 5
+"""How many times as long a model is trained that learns random labels by heart."""
+
+
+@dataclass(frozen=True)
+class ReferenceModel:
+    """The mean result of audits of models that were trained in one way, a balanced accuracy."""
+
+    label: str
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class ReferenceModels:
+    """Models to compare with, and in a sentence where they come from, or why there are none."""
+
+    models: tuple[ReferenceModel, ...]
+    source: str
+
+
+def reference_models(plan: TrainingPlan, part: int, splits: int) -> ReferenceModels:
+    """Train and audit small models in two ways: as the embedded profile does, and by heart on random labels.
+
+    Args:
+        plan: the profile's training.
+        part: rows that train a model; as many again test it.
+        splits: models of each kind.
+    """
+    from imharness.commands import every, find
+
+    try:
+        table = find("dataset", DATASET).build(torch.device("cpu"))
+        model = find("model", MODEL).with_parameters(**EMBEDDED["parameters"][MODEL])
+        make = model.build(torch.device("cpu"))
+    except HarnessError as error:
+        return ReferenceModels((), f"There are no models to compare with: {error}")
+    evaluators = [own for own in standard(every("evaluator"), 0) if own.info.id != SLOW]
+    longer = replace(plan, epochs=LONGER * plan.epochs)
+    ways = (("small model", table, plan), ("learnt by heart", _random_labels(table), longer))
+    return ReferenceModels(
+        tuple(
+            ReferenceModel(label, _mean(data, make, trained, part, splits, evaluators)) for label, data, trained in ways
+        ),
+        f"Small model: {splits} networks on {part} handwritten digits each, without a defense, as in the harness's "
+        "embedded profile. Learnt by heart: the same, on random labels, near the worst that can happen. Both were "
+        "trained and audited for this report; shown is the mean of their results.",
+    )
+
+
+def _random_labels(table: TableSet) -> TableSet:
+    return replace(table, labels=torch.randint(table.classes, table.labels.shape, generator=generator(0)))
+
+
+@fresh_numerics()
+def _mean(
+    table: TableSet,
+    make: NetworkFactory,
+    plan: TrainingPlan,
+    part: int,
+    splits: int,
+    evaluators: list[MembershipEvaluator],
+) -> float:
+    """Return the mean balanced accuracy of audits, each of a model with a shadow model on other rows."""
+    rngs = [generator(number) for number in range(splits * len(ROLES))]
+    rows = [split_rows(len(table.labels), rng, part) for rng in rngs[:splits]]
+    kinds = ("member", "non_member", "reference")
+    parts = [[own[f"{role}_{kind}"] for kind in kinds] for own in rows for role in ROLES]
+    shape = tuple(table.features.shape[1:])
+    networks = [make(shape, table.classes, rng) for rng in rngs]
+    data = [
+        TrainingData(*(values[own] for own in (member, reference) for values in (table.features, table.labels)))
+        for member, _, reference in parts
+    ]
+    together()(networks, data, plan, rngs, lambda done, total: None)
+    seen = [_outputs(table, network, own) for network, own in zip(networks, parts, strict=True)]
+    pairs = zip(seen[:: len(ROLES)], seen[1 :: len(ROLES)], strict=True)
+    audits = [audit(shadow, target, evaluators, lambda done, total: None) for target, shadow in pairs]
+    return float(np.mean([found.worst().accuracy.value for found in audits]))
+
+
+def _outputs(table: TableSet, network: torch.nn.Module, parts: list[torch.Tensor]) -> Outputs:
+    """Return a model's outputs on its members and on its non-members."""
+    member, other, _ = parts
+    rows = torch.cat([member, other])
+    with torch.no_grad():
+        outputs = network(table.features[rows]).softmax(dim=1)
+    return Outputs(outputs.numpy(), table.labels[rows].numpy(), np.arange(len(rows)) < len(member))

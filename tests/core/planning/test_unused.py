@@ -1,0 +1,55 @@
+"""Tests of components of another track, and of folders in the place of names: they are refused and named."""
+
+from pathlib import Path
+
+import pytest
+
+import imharness as ih
+from imharness.components.registry import installed
+from imharness.errors import UsageError
+from imharness.planning.profiles import load_profile
+from imharness.planning.selection import refuse_unused
+from imharness.results.store import Store
+from imharness.running.session import Session
+
+
+@pytest.mark.parametrize(
+    ("track", "kind", "name"),
+    [("membership", "defense", "jpeg"), ("iqa", "defense", "mixup"), ("perceptual", "metric", "embedded-cnn")],
+)
+def test_a_component_of_another_track_is_refused(tmp_path: Path, track: str, kind: str, name: str) -> None:
+    session = Session(Store(tmp_path), load_profile("embedded"))
+    graphs = session.plan([track], only={kind: [name]})
+    with pytest.raises(UsageError, match=rf"--{kind}: harness/{track} has no use for harness/{name}; its {kind}s are "):
+        refuse_unused(graphs, installed(), {kind: [name]})
+    both = session.plan(only={kind: [name]})
+    refuse_unused(both, installed(), {kind: [name]})
+
+
+def test_own_components_and_patterns_are_not_refused(tmp_path: Path) -> None:
+    session = Session(Store(tmp_path), load_profile("embedded"))
+    only = {"defense": ["*", "jpeg[*]", "!flip"], "attack": ["ifgsm"]}
+    refuse_unused(session.plan(["iqa"], only=only), installed(), only)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"against": ["jpeg"], "track": "membership"}, "against: harness/membership has no use for harness/jpeg"),
+        ({"against": ["none"], "track": "iqa"}, "objects: harness/iqa has no use for harness/mixup"),
+    ],
+)
+def test_evaluate_refuses_them_too(tmp_path: Path, given: dict[str, object], said: str) -> None:
+    own = "mixup" if given["track"] == "iqa" else "dropout"
+    with pytest.raises(UsageError, match=said):
+        ih.evaluate(own, store=tmp_path, progress=False, **given)  # type: ignore[arg-type]
+
+
+def test_a_folder_in_the_place_of_a_data_set_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "imgs20"
+    folder.mkdir()
+    session = Session(Store(tmp_path / "store"), load_profile("embedded"))
+    with pytest.raises(UsageError, match="imgs20 is a folder; write folder:"):
+        session.plan(["iqa"], only={"dataset": [str(folder)]})
+    with pytest.raises(UsageError, match="imgs20 is a folder, and harness/membership cannot read one"):
+        session.plan(["membership"], only={"dataset": [str(folder)]})

@@ -1,0 +1,29 @@
+"""Tests of what is said about images that are not RGB."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from imharness.files import said_of_colours
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    made = {"L": (4, 4), "RGB": (4, 4, 3), "RGBA": (4, 4, 4), "LA": (4, 4, 2)}
+    for mode, shape in made.items():
+        Image.fromarray(np.full(shape, 100, dtype=np.uint8)).save(tmp_path / f"{mode}.png")
+    return {mode: tmp_path / f"{mode}.png" for mode in made}
+
+
+def test_grey_among_rgb_and_transparency_are_said(files: dict[str, Path]) -> None:
+    said = said_of_colours(list(files.values()))
+    assert said.startswith("3 of 4 images are not RGB")
+    for name, what in (("L", "grey"), ("RGBA", "transparency"), ("LA", "transparency")):
+        assert f"{name}.png ({what})" in said
+    assert "transparency" in said_of_colours([files["RGBA"]])
+
+
+def test_nothing_is_said_of_images_alike(files: dict[str, Path]) -> None:
+    assert said_of_colours([files["RGB"]] * 2) == said_of_colours([files["L"]] * 2) == ""

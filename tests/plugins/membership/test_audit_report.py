@@ -1,0 +1,213 @@
+"""The report of an audit for readers who are no statisticians: one number, what it is measured on, how to repeat it."""
+
+import hashlib
+import html
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import imharness as ih
+from imharness import commands
+from imharness.cli import cli
+from imharness.errors import Unavailable, UsageError
+from imharness.questions import Estimate
+from imharness_membership import audit as auditing
+from imharness_membership.reference_models import EMBEDDED
+
+CLASSES, ROWS = 4, 200
+QUICK = ("confidence[per_class=false]", "entropy", "correctness")
+
+
+def outputs(seed: int, gain: float) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels, member = rng.integers(0, CLASSES, 2 * ROWS), np.arange(2 * ROWS) < ROWS
+    logits = rng.normal(size=(2 * ROWS, CLASSES))
+    logits[np.arange(2 * ROWS), labels] += np.where(member, 1 + gain, 1)
+    weights = np.exp(logits)
+    probabilities = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    return {"probabilities": probabilities, "labels": labels, "member": member}
+
+
+def saved(folder: Path, gain: float = 2, name: str = "outputs.npz") -> Path:
+    arrays = {}
+    for seed, model in enumerate(("target", "shadow")):
+        part = outputs(seed, gain)
+        for side, chosen in (("member", part["member"]), ("nonmember", ~part["member"])):
+            arrays[f"{model}_{side}_outputs"] = part["probabilities"][chosen]
+            arrays[f"{model}_{side}_labels"] = part["labels"][chosen]
+    np.savez(folder / name, **arrays)
+    return folder / name
+
+
+def run(*words: object, evaluators: tuple[str, ...] = QUICK):
+    named = [word for name in evaluators for word in ("--evaluator", name)]
+    return CliRunner().invoke(cli, ["membership", "audit", *map(str, words), *named])
+
+
+def shown(page: str) -> str:
+    """Return the text of a page as a reader sees it, on one line."""
+    body = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+@pytest.fixture(autouse=True)
+def _few_reference_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(EMBEDDED["options"], "splits", 2)
+
+
+def test_a_limit_is_passed_or_failed_only_with_the_whole_interval() -> None:
+    estimate = Estimate(0.6, 0.55, 0.65)
+    for limit, verdict in ((0.7, "passes"), (0.65, "passes"), (0.64, "not shown"), (0.55, "not shown"), (0.5, "fails")):
+        assert estimate.against(limit) == verdict
+
+
+def test_page_and_command_give_one_number_and_one_verdict(tmp_path: Path) -> None:
+    file = saved(tmp_path)
+    run(file, "--json", tmp_path / "a.json")
+    facts = json.loads((tmp_path / "a.json").read_text())
+    result = max(facts["findings"], key=lambda finding: finding["on_shadow"])["accuracy"]
+    number = f"{result['value']:.3f} [{result['low']:.3f}, {result['high']:.3f}]"
+    for limit, status, told, printed in (
+        (1.0, 0, "Passes: the threshold 1 is not exceeded", "passes 1"),
+        (0.5, 1, "Fails: the threshold 0.5 is exceeded", "fails, above 0.5"),
+        (round(result["value"], 2), 1, "lies inside the interval", "not shown to be at most"),
+        (None, 0, "No threshold was given", "report:"),
+    ):
+        words = [] if limit is None else ["--fail-above", limit]
+        done = run(file, "--report", tmp_path / "a.html", *words)
+        text = shown((tmp_path / "a.html").read_text())
+        assert done.exit_code == status, done.output
+        assert printed in " ".join(done.output.split())
+        assert told in text
+        assert f"Balanced accuracy of the attack: {number}" in text
+        table = text.partition("All attacks")[2]
+        assert table.index(number) < table.index("The first attack gives the result")
+        assert re.findall(r"\d\.\d{3} \[[^]]+\]", table)[0] == number
+
+
+def test_it_names_what_was_not_tested_with_why_and_what_the_words_mean(tmp_path: Path) -> None:
+    done = run(saved(tmp_path), "--report", tmp_path / "a.html")
+    text = shown((tmp_path / "a.html").read_text())
+    assert "lira, rmia, for want of reference models" in text
+    assert "label-only, for want of the model's answers to noisy copies" in text
+    assert "white-box, for want of the model itself" in text
+    assert "neural" in text.partition("as others were asked for")[0].partition("What was not tested")[2]
+    assert "A member is a record that the model was trained on" in text
+    assert "not tested: harness/lira, harness/rmia, for want of reference models" in " ".join(done.output.split())
+
+
+def test_one_attack_was_not_chosen_and_is_not_said_to_be_left_out(tmp_path: Path) -> None:
+    done = run(saved(tmp_path), "--report", tmp_path / "a.html", evaluators=("confidence",))
+    text = shown((tmp_path / "a.html").read_text())
+    assert "The first attack gives the result" not in text
+    assert "The first row is the result" not in done.output
+    left_out = text.partition("What was not tested")[2].partition("What to do")[0].split()
+    assert "confidence[per_class=False]," in left_out
+    assert "confidence," not in left_out
+
+
+def test_digests_and_the_command_repeat_the_page(tmp_path: Path) -> None:
+    file = saved(tmp_path, name="two words; ü.npz")
+    run(file, "--report", tmp_path / "a.html", "--fail-above", 0.9, "--model", "it's")
+    page = (tmp_path / "a.html").read_text()
+    assert hashlib.sha256(file.read_bytes()).hexdigest() in page
+    target = outputs(0, 2)
+    raw = b"".join(
+        target[name].astype(kind).tobytes()
+        for name, kind in (("probabilities", "<f4"), ("labels", "<i8"), ("member", "?"))
+    )
+    assert hashlib.sha256(raw).hexdigest() in page
+    (command,) = re.findall(r"<p><code>(.*?)</code></p>", page)
+    (tmp_path / "a.html").unlink()
+    harness, *words = shlex.split(html.unescape(command))
+    assert harness == "harness"
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    assert (tmp_path / "a.html").read_text() == page
+
+
+def test_a_notebook_gives_the_page_of_the_command(tmp_path: Path) -> None:
+    found = ih.audit(outputs(0, 2), outputs(1, 2), evaluators=QUICK)
+    found.report(tmp_path / "own.html", model="m", fail_above=0.6)
+    run(saved(tmp_path), "--report", tmp_path / "a.html", "--model", "m", "--fail-above", 0.6)
+    own, other = (
+        shown((tmp_path / name).read_text()).partition("How to repeat it")[0] for name in ("own.html", "a.html")
+    )
+    assert own == other
+    assert "ih.audit(target, shadow, evaluators=['harness/confidence[per_class=False]'" in shown(
+        (tmp_path / "own.html").read_text()
+    )
+    assert found.worst.evaluator == found.table().labels[0]
+    assert found.worst.accuracy.value == found.table().column("accuracy")[0]
+    with pytest.raises(UsageError, match="fail_above: expected a number from 0 to 1"):
+        found.report(tmp_path / "b.html", fail_above=60)
+    with pytest.raises(UsageError, match="must end in"):
+        found.report(tmp_path / "b.txt")
+
+
+def test_without_a_shadow_the_page_says_that_the_attacker_knew_more(tmp_path: Path) -> None:
+    ih.audit(outputs(0, 2), evaluators=QUICK).report(tmp_path / "a.html")
+    text = shown((tmp_path / "a.html").read_text())
+    assert "more than most attackers know" in text
+    assert "They learned from 200 records of the model itself" in text
+    assert "ih.audit(target, evaluators=" in text
+
+
+def test_everything_is_escaped_and_nothing_is_loaded(tmp_path: Path) -> None:
+    nasty = '<script>alert(1)</script> {{ 7 * 7 }} & "it\'s"'
+    own = ih.evaluator(lambda query: query.target_outputs.amax(dim=1) - 0.5, name="largest")
+    ih.audit(outputs(0, 2), outputs(1, 2), evaluators=[own]).report(tmp_path / "a.html", model=nasty)
+    page = (tmp_path / "a.html").read_text()
+    assert nasty in shown(page).replace("  ", " ")
+    assert "<script" not in page
+    assert not re.search(r"https?:|//|@import|url\(|src=|href=", page)
+    assert "default-src 'none'" in page
+    assert "local/largest" in page
+
+
+def test_an_output_that_cannot_be_written_is_found_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("computed")
+
+    file = saved(tmp_path)
+    monkeypatch.setattr(auditing, "audit", never)
+    for option in ("--report", "--html", "--json"):
+        done = run(file, option, tmp_path / "nowhere" / "a.html")
+        assert isinstance(done.exception, UsageError)
+        assert "there is no folder" in str(done.exception)
+
+
+def test_the_scale_has_models_between_chance_and_certainty_or_says_why_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = ih.audit(outputs(0, 2), outputs(1, 2), evaluators=QUICK)
+    found.report(tmp_path / "a.html")
+    text = shown((tmp_path / "a.html").read_text())
+    small, heart = (float(re.search(rf"{name} (\d\.\d+)", text)[1]) for name in ("small model", "learnt by heart"))
+    assert 0.5 < small < 0.7 < heart
+    assert f"2 networks on {EMBEDDED['options']['part']} handwritten digits" in text
+
+    def missing(kind: str, name: str) -> None:
+        raise Unavailable("no digits here")
+
+    monkeypatch.setattr(commands, "find", missing, raising=False)
+    found.report(tmp_path / "b.html")
+    text = shown((tmp_path / "b.html").read_text())
+    assert "There are no models to compare with: no digits here" in text
+    assert "small model" not in text
+
+
+def test_the_usual_audit_prints_on_one_sheet(tmp_path: Path) -> None:
+    file = saved(tmp_path)
+    done = run(file, "--report", tmp_path / "a.pdf", "--fail-above", 0.6, evaluators=())
+    if isinstance(done.exception, Unavailable):
+        pytest.skip("no browser on this machine")
+    pdf = (tmp_path / "a.pdf").read_bytes()
+    assert pdf.count(b"/MediaBox") == 1
+    assert b"/MediaBox [0 0 594" in pdf
