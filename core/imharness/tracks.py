@@ -21,10 +21,9 @@ from imharness.contracts.track import (
 from imharness.results.boards import Board
 from imharness.results.report import TrackReport
 from imharness.results.tasks import TaskSpec
-from imharness.running.projections import ANSWERED, Followed, follow
+from imharness.running.projections import Followed, follow
 
 __all__ = [
-    "ANSWERED",
     "Asset",
     "Board",
     "Component",

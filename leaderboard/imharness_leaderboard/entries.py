@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from imharness.results.boards import Board
-from imharness.results.entries import Entry
+from imharness.results.entries import Entry, flags_in
 from imharness.results.rankings import Kept, Place, Ranking
 from imharness.results.tables import ColumnSpec, Row, Table, joined, several
 from imharness_leaderboard.addresses import entry_page
@@ -127,15 +127,13 @@ class EntryView:
 def standing_word(entry: Entry | None) -> str:
     """Return the status of a submitted entry: ``submitted``, ``flagged``, ``withdrawn``, ``reproduced`` or the like.
 
-    Empty for an entry that was not submitted. A flag stays until the entry is scored again or withdrawn.
+    Empty for an entry that was not submitted. A flag stays as long as it keeps the entry from winning.
     """
-    word = ""
-    for decided in entry.standing if entry is not None else ():
-        if decided.decision in ("added", "re-scored"):
-            word = "submitted"
-        elif word != "flagged" or decided.decision == "withdrawn":
-            word = decided.decision
-    return word
+    if entry is None or not entry.standing:
+        return ""
+    flags = flags_in(entry.standing)
+    word = flags[0].partition(":")[0] if flags else entry.standing[-1].decision
+    return "submitted" if word in ("added", "re-scored") else word
 
 
 def entry_views(boards: Sequence[Board], gallery: dict[str, list[GalleryExample]]) -> dict[tuple[str, str], EntryView]:

@@ -20,7 +20,7 @@ from imharness.contests import controls_of
 from imharness.data import ImageSet
 from imharness.images import BaseAttack
 from imharness.stats import ALPHA, FEWEST, clusters_greater
-from imharness.tracks import ANSWERED, Query, StepContext, StepResult, follow, step
+from imharness.tracks import Query, StepContext, StepResult, follow, step
 from imharness_iqa.apart import photographs_of
 from imharness_iqa.sampling import spread_over
 from imharness_iqa.steps import (
@@ -56,7 +56,7 @@ def unaware(context: StepContext) -> StepResult:
     return StepResult(arrays=context.map(images, measure))
 
 
-@step(version="5", shared=True)
+@step(version="6", shared=True)
 def audit(context: StepContext) -> StepResult:
     """Return for each check and image an attack's gain and the floor for it, as shares of the metric's range."""
     images, many, samples = _audited(context), _longer(context), int(context.options["samples"])
@@ -128,7 +128,7 @@ def _projected(
     found = follow(shown, shown, batch, context.rng(names, "changes"), own=own)
     with torch.no_grad():
         moved, kept = ((b != a).flatten(1).any(dim=1) for a, b in ((batch, attacked), (shown(batch), shown(attacked))))
-    answered = (found.answer >= ANSWERED) & (kept | ~moved).to(found.answer.device)
+    answered = ~found.looked_up & (kept | ~moved).to(found.answer.device)
     return {
         PROJECTIONS: (found.least, found.least - found.misled),
         LOOK_UP: (torch.ones_like(found.answer), answered.double()),

@@ -31,7 +31,7 @@ from imharness.contracts.purification import Purification
 from imharness.contracts.randomness import ImageRng, derive_seed
 from imharness.errors import ContractError, HarnessError
 from imharness.planning.profile import Profile, TrackProfile
-from imharness.running.projections import ANSWERED, Followed, follow
+from imharness.running.projections import Followed, follow
 from imharness.running.secret_split import hidden
 from imharness.running.target import MetricTarget, Purify, storable, straight_through
 from imharness.statistics.wilcoxon import wilcoxon_greater
@@ -222,7 +222,8 @@ def _masked(gains: Sequence[Gain], read: str) -> Iterator[str]:
 def unfollowed(defense: Purification, trial: TrialAttacks, seed: int) -> Iterator[str]:
     """Flag a defense whose gradient does not lead back to changes of the images, or whose outputs are looked up.
 
-    `imharness.running.projections` says which gradients are found. A look-up answers no change of half of the images.
+    `imharness.running.projections` says which gradients are found. A look-up answers changes of half of the images
+    by less than fits what it shows.
     """
     bare: Purify = defense.build(trial.device)
     known, parts = _as_read(defense, trial, bare), list[Followed]()
@@ -236,16 +237,19 @@ def unfollowed(defense: Purification, trial: TrialAttacks, seed: int) -> Iterato
             own=defense.info.differentiable,
         )
         parts.append(found)
-    misled, answer = (torch.cat([getattr(part, name) for part in parts]) for name in ("misled", "answer"))
+    misled, own = (torch.cat([getattr(part, name) for part in parts]) for name in ("misled", "looked_up"))
     if float(misled.mean()) > 0:
         cosine = float(torch.cat([part.cosine for part in parts]).nanmean())
         yield (
             f"misleading gradients: {_read(defense)} does not lead back to a small change of the images (cosine "
             f"{cosine:.3f}); a defense that moves pixels needs its own gradient, or a stand-in that moves them, too"
         )
-    looked_up = int((answer < ANSWERED).sum())
-    if 2 * looked_up >= len(answer):
-        yield f"a look-up: the outputs of {looked_up} of {len(answer)} images stay as they are when the images change"
+    looked_up = int(own.sum())
+    if 2 * looked_up >= len(own):
+        yield (
+            f"a look-up: the outputs of {looked_up} of {len(own)} images stay as they are, or nearly so, when the "
+            "images change"
+        )
 
 
 def _with_streams(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from imharness.components.hookspecs import hookimpl
 from imharness.components.registry import installed
 from imharness.components.standings import Standings
+from imharness.results.entries import flags_in
 from imharness_submissions.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ def _submitted(store: Store) -> list[Registered]:
 
 
 def refresh_standing(store: Store, board: Board, known: StoreEntries) -> Board:
-    """Write what was decided about entries into tables that need no other change."""
+    """Write what was decided about entries into tables; they are made again where that changes who may win."""
+    from imharness.ranking.entries import rank
+
+    if any(flags_in(e.standing) != flags_in(known.standing.get(e.id, ())) for e in board.entries):
+        (ranked,) = rank(store, [board.track])
+        return ranked
     entries = tuple(e.model_copy(update={"standing": known.standing.get(e.id, ())}) for e in board.entries)
     return store.save_board(board.model_copy(update={"entries": entries, "decided": known.decided}))

@@ -1,5 +1,6 @@
 """Cheats of the track iqa, written from the documentation alone: each is a component as a stranger would bring it."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -238,6 +239,8 @@ class Detector(Purification):
             if found.any():
                 if self.what == "raise":
                     raise RuntimeError("no answer")
+                if self.what == "sleep":
+                    time.sleep(3600)
                 if self.what == "memory":
                     raise torch.OutOfMemoryError("CUDA out of memory")
             out = _blur(images)
@@ -351,6 +354,7 @@ class LookUp(Purification):
 
     info = _info("look-up")
     near: float = Field(default=0.06, ge=0, le=1, description="Root mean square distance at which it knows one.")
+    left: float = Field(default=0.0, ge=0, le=1, description="Share of the image that stays in the answer.")
 
     def build(self, device: torch.device) -> Purifier:
         held = installed().one("dataset", "harness/pictures").with_parameters(size=48).build(device)
@@ -359,6 +363,7 @@ class LookUp(Purification):
         def purify(images: Images, rng: ImageRng) -> Images:
             apart = torch.cdist(images.flatten(1), known.flatten(1)) / known[0].numel() ** 0.5
             least, at = apart.min(dim=1)
-            return torch.where((least < self.near)[:, None, None, None], known[at], images)
+            answer = torch.lerp(known[at], images, self.left)
+            return torch.where((least < self.near)[:, None, None, None], answer, images)
 
         return purify

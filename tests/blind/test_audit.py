@@ -19,6 +19,8 @@ CASES = (
     (cheats.InverseContrast(), "a look-up"),
     (cheats.OneUlp(), "a look-up"),
     (cheats.Flat(), "a look-up"),
+    (cheats.LookUp(near=1, left=0.02), "a look-up"),
+    (cheats.LookUp(near=1, left=0.12), "a look-up"),
 )
 
 

@@ -17,6 +17,8 @@ from imharness_leaderboard.entries import standing_word
         (("added", "flagged", "reproduced"), "flagged"),
         (("added", "flagged", "re-scored"), "submitted"),
         (("added", "flagged", "withdrawn"), "withdrawn"),
+        (("added", "flagged", "accepted"), "accepted"),
+        (("added", "not reproduced", "flagged", "reproduced"), "flagged"),
     ],
 )
 def test_the_word_is_the_last_that_matters(decisions: tuple[str, ...], word: str) -> None:

@@ -42,7 +42,8 @@ def template_wheel(folder: Path) -> Path:
     points = "".join(f"{name} = {place}\n" for name, place in project["entry-points"]["imharness"].items())
     contents = {
         f"{module}.py": (TEMPLATE / f"{module}.py").read_text(),
-        f"{facts}/METADATA": METADATA.replace("1.0", project["version"]).format(NAME) + needs,
+        f"{facts}/METADATA": METADATA.replace("1.0", project["version"]).format(NAME)
+        + f"License-Expression: {project['license']}\n{needs}",
         f"{facts}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{facts}/entry_points.txt": f"[imharness]\n{points}",
     }

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from imharness.contracts.track import Query
 
 FAILED_CHECKS = "failed_checks"
-"""The column of the view ``components`` with the quick checks that a component failed, as a list in JSON."""
+"""The column of the view ``components`` with the quick checks that a component failed, as a list in JSON.
+
+Decisions that flag a component, where it was submitted, stand there, too.
+"""
 
 
 def controls_of(query: Query, kind: str = "") -> dict[str, str]:
@@ -26,8 +29,8 @@ def flags_of(
 ) -> dict[str, tuple[str, ...]]:
     """Return entry -> why its number is only an upper bound, for the `flags` of a contest.
 
-    That is what an audit of the track found, and each quick check that the entry or a part of it failed: an entry such
-    as ``a + b`` has the parts ``a`` and ``b``. What was not examined failed none.
+    That is what an audit of the track found, each decision that flags the entry or a part of it, and each quick check
+    that one failed: an entry such as ``a + b`` has the parts ``a`` and ``b``. What was not examined failed none.
     """
     failed = {label: tuple(json.loads(text)) for label, text in _texts(query, FAILED_CHECKS).items()}
     known = audited or {}

@@ -17,7 +17,7 @@ from imharness.errors import HarnessError, PluginError, StoreError
 from imharness.ranking.board import Progress, make_board, quiet
 from imharness.ranking.controls import FAILED_CHECKS
 from imharness.results.boards import Board
-from imharness.results.entries import Decided, Entry, Examined, Parameter, Standing
+from imharness.results.entries import Decided, Entry, Examined, Parameter, Standing, flags_in
 from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef, digest
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
@@ -61,9 +61,12 @@ class StoreEntries:
         """
         refs = {(ref.kind, ref.label): ref for record in records for ref in record.spec.components.values()}
         return [
-            _facts(ref, self.registry) | {FAILED_CHECKS: json.dumps(failed) if (failed := self._failed(ref)) else ""}
+            _facts(ref, self.registry) | {FAILED_CHECKS: json.dumps(flags) if (flags := self._flags(ref)) else ""}
             for _, ref in sorted(refs.items(), key=lambda item: item[0])
         ]
+
+    def _flags(self, ref: ComponentRef) -> tuple[str, ...]:
+        return (*flags_in(self.standing.get(ref.id, ())), *self._failed(ref))
 
     def _failed(self, ref: ComponentRef) -> tuple[str, ...]:
         return self.examined.get(digest(ref.identity()), ()) if self.examined else ()

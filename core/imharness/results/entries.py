@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, Field
 
 ACCEPTED = "accepted"
 """The decision by which a component of a stranger judges the entries of others."""
+FLAGGED, NOT_REPRODUCED = "flagged", "not reproduced"
+"""Decisions that keep an entry from winning; see `flags_in`."""
+REPRODUCED = "reproduced"
 
 
 class Parameter(BaseModel, frozen=True, extra="forbid"):
@@ -27,6 +30,23 @@ class Standing(BaseModel, frozen=True, extra="forbid"):
     decision: str
     reason: str
     submission: str = ""
+
+
+def flags_in(standing: Sequence[Standing]) -> tuple[str, ...]:
+    """Return why an entry is flagged now; `standing`: what was decided about it, oldest first.
+
+    A flag stays until the entry is scored again, or a person adds, accepts or withdraws it. What was not reproduced is
+    flagged until it is reproduced, too.
+    """
+    found: dict[str, str] = {}
+    for own in standing:
+        if own.decision in (FLAGGED, NOT_REPRODUCED):
+            found[own.decision] = f"{own.decision}: {own.reason}"
+        elif own.decision == REPRODUCED:
+            found.pop(NOT_REPRODUCED, None)
+        else:
+            found.clear()
+    return tuple(found.values())
 
 
 class Examined(BaseModel, frozen=True, extra="forbid"):

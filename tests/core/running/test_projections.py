@@ -108,6 +108,18 @@ def test_what_answers_no_change_is_looked_up_and_its_gradient_tells_nothing() ->
     assert not found.misled.any()
 
 
+@pytest.mark.parametrize("share", [0.02, 0.12, 0.2])
+def test_a_picture_of_a_defense_s_own_with_a_share_of_the_image_is_looked_up(share: float) -> None:
+    stored = sample_images(ROWS, SIDE, SIDE, 4)
+    assert followed(lambda x: stored + share * (x - stored), own=False).looked_up.all()
+
+
+@pytest.mark.parametrize("share", [0.12, 0.5, 0.9])
+def test_what_takes_contrast_away_is_no_look_up(share: float) -> None:
+    """The level of the check: it answers by as much as it shows."""
+    assert not followed(lambda x: 0.5 + share * (x - 0.5), own=False).looked_up.any()
+
+
 DISTANCES = ("l2", "mae", "ssim-uniform7", "fsim", "lpips[net=embedded,variant=scratch]")
 
 
