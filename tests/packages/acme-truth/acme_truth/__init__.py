@@ -157,7 +157,7 @@ class Damper(Purification):
 
 
 class Averaging(Purification):
-    """Gives every pixel the mean of its image, nearly: what grey images are, and half of what attacks on columns can do.
+    """Gives every pixel the mean of its row, nearly: what grey images are, and half of what attacks on columns do.
 
     A hundredth of the image stays, so that no answer is a picture of its own.
     """
@@ -166,7 +166,7 @@ class Averaging(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
-            return 0.99 * images.mean(dim=(2, 3), keepdim=True) + 0.01 * images
+            return 0.99 * images.mean(dim=3, keepdim=True) + 0.01 * images
 
         return purify
 
