@@ -40,7 +40,7 @@ def printed(command: Command) -> dict:
 FAILURES = {
     "raise": "acme/failing: ValueError: no luck today",
     "shape": "acme/failing[how=shape]: expected",
-    "nan": "expected values in [0, 1]",
+    "nan": "values are NaN",
     "exit": "the worker ended with code 3",
     "hang": "took longer than the time limit of 15 s",
 }

@@ -126,7 +126,7 @@ def test_a_first_manifest_is_written_from_what_the_package_says(tmp_path: Path) 
     with pytest.raises(UsageError, match="contact: this is a placeholder; replace it"):
         read_manifest(folder)
     file = folder / "submission.toml"
-    file.write_text(file.read_text().replace("you@example.org", "me@acme.dev"))
+    file.write_text(file.read_text().replace("you@example.org", "me@acme.dev").replace("name the licence", "MIT"))
     submission = read_manifest(folder)
     (entry,) = submission.entries
     assert (entry.kind, entry.id, dict(entry.strengths)) == ("attack", "evil/asks-too-much", {"weak": {}})

@@ -99,7 +99,7 @@ class LocalWorkers:
         for line in lines:
             logging.getLogger(__name__).warning(line)
         placed = [replace(configs[0], device=device) for device in devices]
-        self._context = _context(placed)
+        self._context = processes(all(config.device == "cpu" for config in placed))
         self._limit, self._looked = time_limit_s, time.monotonic()
         self.shares = dict[str, float]()
         self._workers = [self._start(config) for config in placed]
@@ -165,14 +165,14 @@ class LocalWorkers:
     def _start(self, config: WorkerConfig) -> _Process:
         here, there = self._context.Pipe()
         process = self._context.Process(target=serve, args=(there, config, dict(os.environ)), daemon=True)
-        with _without_script():
+        with without_script():
             process.start()
         there.close()
         return _Process(process, here, config)
 
 
 @contextlib.contextmanager
-def _without_script() -> Iterator[None]:
+def without_script() -> Iterator[None]:
     """Keep a new process from running the script that starts it, because it needs nothing from the script."""
     with _starting:
         script = sys.modules["__main__"]
@@ -183,8 +183,9 @@ def _without_script() -> Iterator[None]:
             sys.modules["__main__"] = script
 
 
-def _context(workers: Sequence[WorkerConfig]) -> ForkServerContext | SpawnContext:
-    if all(config.device == "cpu" for config in workers) and "forkserver" in multiprocessing.get_all_start_methods():
+def processes(on_cpu: bool) -> ForkServerContext | SpawnContext:
+    """Return how processes are started; those that compute on a GPU share nothing with this one."""
+    if on_cpu and "forkserver" in multiprocessing.get_all_start_methods():
         from multiprocessing import forkserver
 
         context = multiprocessing.get_context("forkserver")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from imharness.components.registry import Registry
+from imharness.components.registry import Registry, installed
 from imharness.contracts.component import Component
 from imharness.contracts.full_reference_metric import FullReferenceMetric
 from imharness.contracts.image_dataset import ImageDataset
@@ -27,12 +28,15 @@ from imharness.ranking.entries import EXAMINED
 from imharness.results.entries import Examined
 from imharness.results.identity import DISTRIBUTION, LOCAL, ComponentRef, digest, owner_of, version_of
 from imharness.results.store import Store
+from imharness.running.aside import each_aside
 from imharness.testing.conformance import CheckResult, Trial, quick_checks
 from imharness.testing.on_data import checks_on_data
 from imharness.testing.probes import probe_of
 
 LIMIT_S = 5.0
 """A check that takes more seconds than this tells nothing."""
+LIMIT_OF_ALL_S = 120.0
+"""All checks of a component that take more seconds than this together are given up."""
 NUMBERS = re.compile(r"\d+")
 IMAGES = 6
 """How many images of the run are looked at."""
@@ -42,28 +46,53 @@ def examine(store: Store, registry: Registry, graphs: Sequence[Graph], seed: int
     """Examine what takes part in graphs, keep what was found, and return label -> the lines of checks that failed.
 
     Components of the harness's own packages, and those that were submitted and run in a sandbox, are left out: the
-    tests of the former and the audit of the latter ask more.
+    tests of the former and the audit of the latter ask more. Components of packages are examined in a process of their
+    own, so that one that ends its process ends nothing else; objects of a notebook exist in this process alone.
     """
     refs = {digest(ref.identity()): ref for graph in graphs for ref in _refs(graph)}
+    data = [ref for ref in refs.values() if ref.kind == ImageDataset.kind]
     others = {key: ref for key, ref in refs.items() if _is_examined(registry, ref)}
-    if not others:
-        return {}
-    data = {key: ref for key, ref in refs.items() if ref.kind == ImageDataset.kind}
-    images: list[Images] | None = None
-    found = dict[str, tuple[str, ...]]()
-    for key, ref in others.items():
-        component = registry.revive(ref)
-        known, code = store.current(f"{EXAMINED}/{key}.json", Examined), digest([_code(component), sorted(data)])
-        if known is None or known.code != code:
-            images = list(_images(registry, data.values())) if images is None else images
-            known = Examined(
-                kind=ref.kind, label=ref.label, code=code, failed=tuple(failed_checks(component, images, seed))
-            )
-            store.prepare()
-            store.replace(f"{EXAMINED}/{key}.json", known)
-        if known.failed:
-            found[ref.label] = known.failed
-    return found
+    state = sorted(digest(ref.identity()) for ref in data)
+    codes = {key: digest([_code(registry.revive(ref)), state]) for key, ref in others.items()}
+    known = {key: store.current(f"{EXAMINED}/{key}.json", Examined) for key in others}
+    waiting = [key for key, own in known.items() if own is None or own.code != codes[key]]
+    if waiting:
+        store.prepare()
+    for key, failed in _found(registry, {key: others[key] for key in waiting}, data, seed):
+        ref = others[key]
+        own = Examined(kind=ref.kind, label=ref.label, code=codes[key], failed=failed)
+        known[key] = own
+        store.replace(f"{EXAMINED}/{key}.json", own)
+    return {others[key].label: own.failed for key, own in known.items() if own is not None and own.failed}
+
+
+def _found(
+    registry: Registry, refs: Mapping[str, ComponentRef], data: Sequence[ComponentRef], seed: int
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the key of each reference and the lines of the checks that its component failed."""
+    here = {key: ref for key, ref in refs.items() if owner_of(ref.id) == LOCAL}
+    if here:
+        images = list(_images(registry, data))
+        yield from ((key, tuple(failed_checks(registry.revive(ref), images, seed))) for key, ref in here.items())
+    others = {key: ref.model_dump(mode="json") for key, ref in refs.items() if key not in here}
+    facts = {
+        "refs": others,
+        "data": [ref.model_dump(mode="json") for ref in data if owner_of(ref.id) != LOCAL],
+        "seed": seed,
+    }
+    for key, found, ended in each_aside(f"{__name__}:examiner", facts, list(others), LIMIT_OF_ALL_S):
+        yield key, tuple(found) if not ended else (f"could not be examined: {ended}",)
+
+
+def examiner(facts: Mapping[str, Any]) -> Callable[[str], list[str]]:
+    """Return a function that examines one of the references in `facts`, whose packages are installed."""
+    registry = installed()
+    images = list(_images(registry, [ComponentRef(**ref) for ref in facts["data"]]))
+
+    def examined(key: str) -> list[str]:
+        return list(failed_checks(registry.revive(ComponentRef(**facts["refs"][key])), images, facts["seed"]))
+
+    return examined
 
 
 def _refs(graph: Graph) -> Iterator[ComponentRef]:
