@@ -40,7 +40,7 @@ def pool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LocalWorkers:
         return local._Process(Stopped(), here, config)
 
     monkeypatch.setattr(LocalWorkers, "_start", start)
-    monkeypatch.setattr(local, "_context", lambda workers: local.multiprocessing.get_context("spawn"))
+    monkeypatch.setattr(local, "processes", lambda on_cpu: local.multiprocessing.get_context("spawn"))
     found = LocalWorkers([WorkerConfig(tmp_path, "cpu", 1)], time_limit_s=10)
     found._workers[0].key = "cell"
     return found

@@ -52,7 +52,12 @@ def other_than_rgb(path: Path) -> str:
     Only the header is decoded. What is read of a grey image are three equal colours; transparency is left out. Raises
     `UsageError` as `image_shape` does.
     """
-    with _opened(path, _content(path, None)) as image:
+    content = _content(path, None)
+    try:
+        found = _opened(path, content)
+    except Exception as error:  # as in `image_shape`
+        raise _unreadable(path, error) from None
+    with found as image:
         if "transparency" in image.info or image.mode.upper() in ("LA", "PA", "RGBA"):
             return "transparency"
         if image.mode in ("1", "L", *_DEEP):

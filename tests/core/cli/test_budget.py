@@ -16,7 +16,7 @@ from imharness.running.watching import first_sets
 from imharness_leaderboard.pages import Built, build_site
 
 METRICS = ("l2", "mse", "mae")
-BUDGET = "6s"
+BUDGET = "15s"
 WORDS = [
     "run",
     "--track",

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from imharness.cli import cli
 from imharness.errors import UsageError
 
-ONE = ["--dataset", "harness/severity-ladder[size=192]", "--metric", "mse", "--attack", "square"]
+ONE = ["--dataset", "harness/severity-ladder[size=192]", "--metric", "mse", "--attack", "stadv"]
 WORDS = ["run", "--track", "perceptual", *ONE, "--limit", "6", "--workers", "0", "--device", "cpu"]
 
 

@@ -28,7 +28,7 @@ def table(path, header, rows) -> None:
         writer.writerows(rows)
 
 
-@pytest.mark.filterwarnings("ignore:.*does not name")
+@pytest.mark.filterwarnings("ignore:.*does not name", "ignore:.*are not RGB")
 def test_any_folder_is_a_data_set_with_and_without_scores(tmp_path) -> None:
     paint(tmp_path, ["b.png", "a.png"])
     paint(tmp_path, ["wide.png"], size=(30, 16))
