@@ -68,7 +68,7 @@ def test_who_follows_the_page_gets_the_rows_of_a_local_run(tmp_path: Path) -> No
     assert left_behind(mark, "Agent") == []
     assert "0 damaged" in out
     rows = sorted((tmp_path / "store" / "rows").rglob("*.parquet"))
-    assert len(rows) == 60
+    assert len(rows) == 40
     assert "finished" in out
     page, alone = (tmp_path / name / "perceptual.html" for name in ("site", "alone-site"))
     assert page.is_file()
