@@ -57,7 +57,8 @@ class Followed:
         least: the least cosine of an honest gradient: `LEAST`, `LEAST_OWN` or `LEAST_SCORE`.
         answer: the largest ``|y| / |2 v|``, per value; 0 where outputs stay exactly as they are. Of scores, the
             largest change of a score.
-        shown: the contrast of D(x) as a share of that of x; 1 for scores.
+        shown: the contrast of D(x) as a share of that of x, that of its values that answer and that of those that do
+            not, so that a border of one colour adds nothing; 1 for scores.
     """
 
     cosine: torch.Tensor
@@ -95,7 +96,7 @@ def follow(
             squares; the gradient of something else must do at one size.
     """
     found = [_at(side, purify, known, images, drawn) for side in _sides(*images.shape[2:])]
-    cosines, bends, answers = (torch.stack(part) for part in zip(*found, strict=True))
+    cosines, bends, answers, answering = (torch.stack(part) for part in zip(*found, strict=True))
     told = answers >= ANSWERED
     cosines = torch.where(told, cosines, torch.nan)
     held = told & (bends < LINEAR) & own
@@ -104,13 +105,24 @@ def follow(
     lenient = cosines.nan_to_num(-torch.inf).amax(dim=0)
     cosine = torch.where(held.any(dim=0), strict, torch.where(told.any(dim=0), lenient, torch.nan))
     with torch.no_grad():
-        shown = _contrast(purify(images)) / _contrast(images).clamp(min=CHANGE)
+        shown = _contrast(purify(images), answering.any(dim=0)) / _contrast(images).clamp(min=CHANGE)
     return Followed(cosine, least, answers.amax(dim=0), shown)
 
 
-def _contrast(images: Images) -> torch.Tensor:
-    """Return the root mean square of an image's values about the mean of each colour, float64 ``(N,)``."""
-    return images.double().flatten(2).std(dim=2, correction=0).square().mean(dim=1).sqrt()
+def _contrast(images: Images, parted: torch.Tensor | None = None) -> torch.Tensor:
+    """Return the root mean square of an image's values about the mean of each colour, float64 ``(N,)``.
+
+    Args:
+        images: ``(N, 3, H, W)``.
+        parted: bool of that shape; the values inside and those outside are each taken about their own mean.
+    """
+    values = images.double().flatten(2)
+    inside = (torch.ones_like(values, dtype=torch.bool) if parted is None else parted.flatten(2)).to(values)
+    about = torch.zeros_like(values)
+    for part in (inside, 1 - inside):
+        mean = (values * part).sum(dim=2, keepdim=True) / part.sum(dim=2, keepdim=True).clamp(min=1)
+        about += part * (values - mean).square()
+    return about.flatten(1).mean(dim=1).sqrt()
 
 
 def follow_scores(score: Callable[[Images], Scores], images: Images, drawn: ImageRng) -> Followed:
@@ -171,8 +183,8 @@ def _at(
     known: Callable[[Images], Images],
     images: Images,
     drawn: ImageRng,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the cosine, the bend and the answer of each image for squares of one size."""
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the cosine, the bend and the answer of each image for squares of one size, and which values answer."""
     inside = ((images >= CHANGE) & (images <= 1 - CHANGE)).to(images)
     change = CHANGE * inside * _spread(_signs(_gathered(images, side), drawn), side, images)
     with torch.no_grad():
@@ -188,7 +200,7 @@ def _at(
     product = (back * change).double().flatten(1).sum(dim=1) / changed * dims.sqrt()
     cosine = product / (answered * own).clamp(min=1e-12)
     values = (images[0].numel() / y[0].numel()) ** 0.5
-    return cosine, bend / answered.clamp(min=1e-12), values * answered / (2 * changed).clamp(min=1e-12)
+    return cosine, bend / answered.clamp(min=1e-12), values * answered / (2 * changed).clamp(min=1e-12), y != 0
 
 
 def _product(

@@ -32,8 +32,8 @@ def with_gradient(forward: Function, back: Function) -> Function:
     return Claimed.apply
 
 
-def followed(purify: Function, known: Function | None = None, *, own: bool) -> Followed:
-    images = (0.05 + 0.9 * sample_images(ROWS, SIDE, SIDE, 3)).mul(255).round() / 255
+def followed(purify: Function, known: Function | None = None, *, own: bool, contrast: float = 0.9) -> Followed:
+    images = (0.95 - contrast * sample_images(ROWS, SIDE, SIDE, 3)).mul(255).round() / 255
     return follow(purify, known or purify, images, ImageRng(range(ROWS)), own=own)
 
 
@@ -118,6 +118,19 @@ def test_a_picture_of_a_defense_s_own_with_a_share_of_the_image_is_looked_up(sha
 def test_what_takes_contrast_away_is_no_look_up(share: float) -> None:
     """The level of the check: it answers by as much as it shows."""
     assert not followed(lambda x: 0.5 + share * (x - 0.5), own=False).looked_up.any()
+
+
+def test_a_border_of_one_colour_is_no_picture_of_a_defense_s_own() -> None:
+    """Flat bright images gain contrast by a black border, which answers nothing."""
+
+    found = followed(lambda x: F.pad(x[:, :, 4:-4, 4:-4], (4, 4, 4, 4)), own=False, contrast=0.2)
+    assert not found.looked_up.any()
+
+
+def test_a_stored_picture_around_a_part_of_the_image_is_looked_up() -> None:
+    stored, part = sample_images(ROWS, SIDE, SIDE, 4), torch.zeros(1, 1, SIDE, SIDE)
+    part[:, :, : SIDE // 3, : SIDE // 3] = 1
+    assert followed(lambda x: torch.where(part > 0, x, stored), own=False).looked_up.all()
 
 
 DISTANCES = ("l2", "mae", "ssim-uniform7", "fsim", "lpips[net=embedded,variant=scratch]")
