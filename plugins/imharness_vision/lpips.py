@@ -138,6 +138,19 @@ def published(net: Literal["alex", "vgg", "squeeze"], *, heads: bool) -> Feature
     return distance
 
 
+def whole(net: Literal["alex", "vgg", "squeeze"], asset: Asset) -> FeatureDistance:
+    """Return a distance whose backbone and linear heads are in one file, the state of the package's network."""
+    with Undrawn():
+        distance = untrained(net)
+    state = state_dict(asset)
+    found = {f"backbone.{name}": tensor for name, tensor in state.items() if name.startswith("net.")}
+    for number in range(len(distance.weights)):
+        if (head := state.get(f"lin{number}.model.1.weight")) is not None:
+            found[f"weights.{number}"] = head.flatten()
+    fill(distance, asset, found)
+    return distance
+
+
 def lpips_squeeze(device: torch.device) -> nn.Module:
     """Return LPIPS 0.1 with the SqueezeNet backbone, frozen."""
     return frozen(published("squeeze", heads=True), device)

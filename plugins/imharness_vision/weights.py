@@ -1,6 +1,10 @@
 """Published weights, opened as tensors only: no code in a file is run."""
 
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +59,24 @@ def weights_in(file: Path) -> dict[str, torch.Tensor]:
     if not all(isinstance(tensor, torch.Tensor) for tensor in found.values()):
         raise Unavailable(f"{file} holds more than weights", remedy)
     return found
+
+
+@contextmanager
+def unpacked(asset: Asset, *members: str) -> Iterator[Path]:
+    """Give the first of some members of a zip archive as a file; raises `Unavailable` where it has none of them."""
+    remedy = f"replace it, from {asset.source}"
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with zipfile.ZipFile(asset.path()) as archive:
+                known = [name for name in members if name in archive.namelist()]
+                if not known:
+                    raise Unavailable(f"{asset.path()} holds no {members[0]}", remedy)
+                file = Path(folder) / Path(known[0]).name
+                with archive.open(known[0]) as packed, file.open("wb") as opened:
+                    shutil.copyfileobj(packed, opened)
+        except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError) as error:
+            raise Unavailable(f"{asset.path()} is not a zip archive: {error}", remedy) from None
+        yield file
 
 
 def fill(network: torch.nn.Module, asset: Asset, found: Mapping[str, torch.Tensor]) -> None:
