@@ -260,6 +260,19 @@ def test_the_unit_of_a_distance_does_not_move_its_place_under_attack() -> None:
     assert shown["harness/nan"].n == 7
 
 
+def test_the_worst_of_several_attacks_counts_image_by_image() -> None:
+    """One attack moves the distances of even photographs by half, another those of odd ones; no attack moves both."""
+    rows = []
+    for attack, odd in (("a", 0), ("b", 1)):
+        for row in attacked({"harness/mse": float}):
+            moved = 1.5 if int(row["photograph"]) % 2 == odd else 1.0
+            rows.append(row | {"attack": attack, "after": moved * row["before"]})
+    known = choices({"harness/mse": preferring(np.zeros(3))}, np.zeros(3))
+    found = table(report(Simulated(distance=known, attack=rows)), "attacked").rows[0].values["moved-4"]
+    assert found.value == pytest.approx(0.5)
+    assert (found.n, found.clusters) == (18, 6)
+
+
 def test_an_attack_that_met_no_image_gives_no_table() -> None:
     known = choices({"harness/mse": preferring(np.zeros(3))}, np.zeros(3))
     empty = {
