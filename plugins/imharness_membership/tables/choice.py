@@ -1,10 +1,10 @@
-"""The strongest evaluator of each defense, chosen for every split on the splits before it.
+"""The strongest evaluator of each defense, chosen for every split on half of the others.
 
-Choosing and reporting on the same rows would overstate it: the best of 14 evaluators that guess reaches .520. Choosing
-on one half and reporting on the other, both ways, leaves the two halves correlated: what is chosen on a half is what
-looks good there by chance, and is reported there if the other half agrees. Of evaluators that guess, intervals over
-splits then cover .92, and .71 if each split's evaluator is chosen on all others. Where no split is chosen for on later
-ones, numbers are as independent as splits are, and intervals hold their level (docs/concepts/statistics.md).
+Choosing and reporting on the same rows would overstate it: the best of 14 evaluators that guess reaches .520. Splits
+stand on a circle, and the evaluator of each is chosen on those that follow it, half of the others: of any two splits,
+at most one is chosen for on the other. So numbers of evaluators that guess are uncorrelated, and intervals over splits
+cover .95 of the truths. They would cover .92 if two halves were chosen for on each other, because what looks good by
+chance on both is reported on both, and .71 if each split were chosen for on all others.
 """
 
 import itertools
@@ -21,48 +21,51 @@ from imharness.tables import Blocks
 from imharness_membership.tables.cells import Figures, figures_of
 
 STRONGEST = "the strongest"
+FEWEST = 3
+"""With fewer splits than these, evaluators are chosen on a half of the rows."""
 WAY = (
-    "the evaluator of each split is the one that was strongest on the splits before it; that of the first split is "
-    "chosen on a half of its rows, drawn by a hash of their names, and reported on the other half"
+    "the evaluator of each split is the one that is strongest on the half of the other splits that follow it on a "
+    f"circle; with fewer than {FEWEST} splits, on a half of the rows, drawn by a hash of their names, and the other "
+    "half is reported"
 )
 """How evaluators are chosen, in the words of captions."""
 
 
 class Parts(NamedTuple):
-    """Scores or figures: of the first splits' rows to choose on alone, of all rows, and of the rows to report."""
+    """Scores or figures: of the rows on which evaluators are only chosen, and of the rows that are reported.
 
-    start: Blocks
-    whole: Blocks
+    Of studies with at least `FEWEST` splits, all rows are reported.
+    """
+
+    aside: Blocks
     reported: Blocks
 
 
 def parted(scores: Blocks) -> Parts:
-    """Return the scores of a half of each first split's rows, of all rows, and of all rows but that half."""
-    own = [(_study(facets), int(facets["split"])) for facets in scores.conditions]
-    first = {study: min(split for other, split in own if other == study) for study, _ in own}
+    """Return the parts of scores; a half of the rows of studies with few splits is set aside."""
+    splits: dict[tuple[str, str], set[str]] = {}
+    for own in scores.conditions:
+        splits.setdefault(_study(own), set()).add(own["split"])
     names = [units.astype(str) for units in scores.units]
-    begun = [c for c, (study, split) in enumerate(own) if split == first[study]]
-    known = np.unique(np.concatenate([np.zeros(0, str), *(names[c] for c in begun)]))
+    few = [c for c, own in enumerate(scores.conditions) if len(splits[_study(own)]) < FEWEST]
+    known = np.unique(np.concatenate([np.zeros(0, str), *(names[c] for c in few)]))
     half = known[chosen_half(known)]
-    start = [np.isin(names[c], half) if c in set(begun) else np.zeros(len(names[c]), bool) for c in range(len(own))]
-    return Parts(_rows(scores, start), scores, _rows(scores, [~kept for kept in start]))
+    aside = [np.isin(names[c], half) if c in set(few) else np.zeros(len(names[c]), bool) for c in range(len(names))]
+    return Parts(_rows(scores, aside), _rows(scores, [~kept for kept in aside]) if few else scores)
 
 
 def figures_of_parts(parts: Parts, kinds: Figures) -> Parts:
-    """Return the figures of scores, see `figures_of`; where a half has too few non-members, those of a higher rate."""
-    start, whole, reported = parts
-    return Parts(figures_of(start, kinds, to_choose=True), figures_of(whole, kinds), figures_of(reported, kinds))
+    """Return the figures of scores, see `figures_of`."""
+    return Parts(figures_of(parts.aside, kinds, to_choose=True), figures_of(parts.reported, kinds))
 
 
-def run_both_ways(figures: Parts, key: str) -> Parts:
-    """Return a figure of the evaluators that were run with defended and with plain shadow models; NaN of the others.
-
-    Evaluators are chosen by it; what is reported stays as it is.
-    """
-    return figures._replace(start=_both(figures.start, key), whole=_both(figures.whole, key))
+def following(count: int) -> list[list[int]]:
+    """Return for each of so many splits the places of those on which its evaluator is chosen, half of the others."""
+    return [[(place + step) % count for step in range(1, (count - 1) // 2 + 1)] for place in range(count)]
 
 
-def _both(figures: Blocks, key: str) -> Blocks:
+def run_both_ways(figures: Blocks, key: str) -> Blocks:
+    """Return a figure of the evaluators that were run with defended and with plain shadow models; NaN of the others."""
     own, found = figures.conditions, figures.values[key]
     keys = [(_study(facets), facets["evaluator"]) for facets in own]
 
@@ -94,9 +97,9 @@ def strongest(figures: Parts, key: str, adversaries: Mapping[str, Sequence[str]]
     for attacker, (dataset, model) in itertools.product(sorted(adversaries), studies):
         facets = {"dataset": dataset, "model": model}
         tried = [c for c in reported.where(**facets) if reported.conditions[c]["attacker"] in adversaries[attacker]]
-        start, whole, shown = (np.stack([part.values[key][c] for c in tried]) for part in figures)
-        few = ~common(reported.entries, ~np.isnan(whole).all(axis=2))
-        reach = np.where(few[:, :, None], np.nan, _reach(start, whole))
+        aside, shown = (np.stack([part.values[key][c] for c in tried]) for part in figures)
+        few = ~common(reported.entries, ~np.isnan(shown).all(axis=2))
+        reach = np.where(few[:, None, None], np.nan, _reach(aside, shown))
         none = np.isnan(reach).all(axis=0)
         best = np.where(np.isnan(reach), -np.inf, reach).argmax(axis=0)
         own = np.where(none, np.nan, np.take_along_axis(shown, best[None], axis=0)[0])
@@ -112,30 +115,26 @@ def strongest(figures: Parts, key: str, adversaries: Mapping[str, Sequence[str]]
     return Strongest(Blocks(reported.entries, tuple(conditions), tuple(units), scores, {"split": tuple(units)}), shares)
 
 
-def where_defined(found: Strongest, key: str) -> Blocks:
-    """Return the scores without splits on which no entry has a number, if there are others.
-
-    A half of the first split may have too few non-members for a rate.
-    """
-    scores = found.scores
-    kept = [~np.isnan(own).all(axis=0) for own in scores.values[key]]
-    kept = [own if own.any() else ~own for own in kept]
-    units = tuple(own[here] for own, here in zip(scores.units, kept, strict=True))
-    values = {key: tuple(own[:, here] for own, here in zip(scores.values[key], kept, strict=True))}
-    return Blocks(scores.entries, scores.conditions, units, values, {"split": units})
-
-
-def _reach(start: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Return what evaluators are chosen by for each split: the mean over the splits before it, NaN left out.
+def _reach(aside: np.ndarray, reported: np.ndarray) -> np.ndarray:
+    """Return what evaluators are chosen by for each split: the mean over those that follow it, NaN left out.
 
     Args:
-        start: figures on the rows to choose on alone ``(evaluators, entries, splits)``, NaN but for the first split.
-        whole: figures on all rows, of the same shape.
+        aside: figures on rows that were set aside ``(evaluators, entries, splits)``; they count where there are some.
+        reported: figures of the same shape.
     """
-    count = np.cumsum(~np.isnan(whole), axis=2)
-    mean = np.divide(np.cumsum(np.nan_to_num(whole), axis=2), count, out=np.full(whole.shape, np.nan), where=count > 0)
-    before = np.concatenate([np.full((*whole.shape[:2], 1), np.nan), mean[:, :, :-1]], axis=2)
-    return np.where(np.isnan(start), before, start)
+    if not np.isnan(aside).all():
+        return np.broadcast_to(_mean(aside), aside.shape)
+    found, places = np.full(reported.shape, np.nan), np.flatnonzero(~np.isnan(reported).all(axis=(0, 1)))
+    for place, others in zip(places, following(len(places)), strict=True):
+        found[:, :, place] = _mean(reported[:, :, places[others]])[:, :, 0]
+    return found
+
+
+def _mean(figures: np.ndarray) -> np.ndarray:
+    """Return the mean over the last axis, which is kept, without NaN."""
+    count = (~np.isnan(figures)).sum(axis=2, keepdims=True)
+    total = np.nansum(figures, axis=2, keepdims=True)
+    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
 
 
 def _study(facets: Mapping[str, str]) -> tuple[str, str]:

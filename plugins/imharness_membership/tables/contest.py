@@ -1,6 +1,6 @@
 """Ranks defenses: how many members the strongest evaluator finds at a low false-positive rate, against test accuracy.
 
-For every data set, model and defense, the strongest evaluator of each split is chosen on the splits before it, see
+For every data set, model and defense, the strongest evaluator of each split is chosen on other splits, see
 `imharness_membership.tables.choice`. An adversary who knows the defense may also train its shadow models plainly, so it
 chooses among all evaluators with either kind of shadow model. Balanced accuracy is the second yardstick: a low
 false-positive rate says whether anybody can be accused, balanced accuracy how much is given away of all rows.
@@ -16,7 +16,7 @@ from imharness.tables import Blocks, Column, Table, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.canaries import ranked_by_canaries
 from imharness_membership.tables.cells import EXPECTED, UNDEFENDED, Figures, non_members, over_splits
-from imharness_membership.tables.choice import WAY, Parts, run_both_ways, strongest, where_defined
+from imharness_membership.tables.choice import WAY, Parts, run_both_ways, strongest
 
 MATCHED = ", stopped nearest to the accuracy of "
 """The part of a label that marks early stopping at another defense's accuracy."""
@@ -48,7 +48,7 @@ def ranked_defenses(
     `share`: utility that may be lost. `tested`: defense -> the test accuracy of each of its targets, by split.
     """
     reported = figures.reported
-    keys, note = _order(figures.whole, kinds)
+    keys, note = _order(reported, kinds)
     worst = {key: strongest(figures, key, WORST) for key in keys}
     columns = {key: _protection(kinds, key) for key in keys}
     first, by = keys[0], columns[keys[0]]
@@ -59,7 +59,7 @@ def ranked_defenses(
         "flags": flags_of(query, reported.entries),
         "gates": (share_of(utility.label, UNDEFENDED, share, lambda label: _beside(tested, label)),),
     }
-    kinds_of = strongest(run_both_ways(figures, first), first, KINDS).scores
+    kinds_of = strongest(Parts(*(run_both_ways(part, first) for part in figures)), first, KINDS).scores
     rules = Contest(
         **shared,
         scores=worst[first].scores,
@@ -67,7 +67,7 @@ def ranked_defenses(
         claim=CLAIMS[first == ACCURACY].replace("{rate}", f"{100 * kinds[first].fpr:g}%"),
         attack="evaluator",
         controls=_controls_among(query, reported.entries),
-        yardsticks=tuple(Yardstick(where_defined(worst[key], key), columns[key]) for key in keys[1:]),
+        yardsticks=tuple(Yardstick(worst[key].scores, columns[key]) for key in keys[1:]),
         over=("evaluator", "attacker"),
         chosen=Chosen(reported, kinds_of, worst[first].broken_by),
     )
@@ -116,7 +116,7 @@ def _protection(kinds: Figures, key: str) -> Column:
     return Column(
         key,
         figure.label,
-        f"{figure.meaning}. The strongest evaluator counts, chosen on the splits before.",
+        f"{figure.meaning}. The strongest evaluator counts, chosen on other splits.",
         "lower",
         figure.decimals,
         cluster="split",

@@ -32,8 +32,8 @@ PRIVACY = (
     Column(
         "epsilon",
         "promised epsilon",
-        "Epsilon of the members' (epsilon, delta)-differential privacy, by Opacus' accountant. "
-        "dp-sgd needs pip install 'image-privacy-harness[dp]'.",
+        "Epsilon of the members' (epsilon, delta)-differential privacy, by Renyi divergences. It takes the settings of "
+        "the training as given: choosing them on the members would cost privacy, too.",
         "lower",
         2,
     ),
@@ -108,7 +108,7 @@ def rates(figures: Parts, kinds: Figures, parts: Parts, trained: Facts) -> Track
     `figures`, `parts`: figures and scores, each as `imharness_membership.tables.choice.parted` divides them.
     """
     found = [strongest(figures, key, KINDS).scores for key in kinds]
-    why = {key: why_not(figures.whole, own) for key, own in kinds.items()}
+    why = {key: why_not(figures.reported, own) for key, own in kinds.items()}
     best = replace(found[0], values={key: own.values[key] for key, own in zip(kinds, found, strict=True)})
     return ranking(
         best,

@@ -7,7 +7,7 @@ import numpy as np
 from imharness.tables import Blocks, Column, Value, missing
 from imharness_membership.epsilon import DELTA, Rule, chosen_rule, counted, epsilon_if_independent
 from imharness_membership.tables.cells import rows_of
-from imharness_membership.tables.choice import Parts
+from imharness_membership.tables.choice import Parts, following
 
 FACETS = ("dataset", "model", "evaluator", "attacker")
 Rows = Mapping[str, np.ndarray]
@@ -27,7 +27,7 @@ def empirical_epsilon(parts: Parts, delta: dict[str, Value]) -> Column:
         "empirical epsilon, no bound",
         f"What Clopper-Pearson intervals of the guesses would bound with 95%, delta {DELTA:g} where none is promised, "
         "if rows were independent. They are not: all rows of a split meet one model. The evaluator, the threshold and "
-        "which side is accused are chosen for each split on the splits before it, as evaluators are; right and wrong "
+        "which side is accused are chosen for each split on other splits, as evaluators are; right and wrong "
         "accusations of all splits are added up.",
         "lower",
         2,
@@ -37,13 +37,13 @@ def empirical_epsilon(parts: Parts, delta: dict[str, Value]) -> Column:
 
 
 def _bound(parts: Parts, defense: str, delta: float) -> Value:
-    start, whole, reported = (_attacks(part, defense) for part in parts)
+    aside, reported = (_attacks(part, defense) for part in parts)
     total = np.zeros(4, np.int64)
-    for split in sorted({split for cells in reported.values() for split in cells}):
+    for split, others in _chosen_on(reported).items():
         known = {
-            attack: [rows for other, rows in whole[attack].items() if other < split] or [start[attack][split]]
+            attack: list(aside[attack].values()) or [cells[other] for other in others if other in cells]
             for attack, cells in reported.items()
-            if split in cells and (min(whole[attack]) < split or split in start[attack])
+            if split in cells
         }
         best = _best(known, delta)
         if best is not None:
@@ -54,10 +54,17 @@ def _bound(parts: Parts, defense: str, delta: float) -> Value:
     return Value(value=float(epsilon_if_independent(*total, delta)), n=int(total[1] + total[3]))
 
 
+def _chosen_on(reported: Attacks) -> dict[int, list[int]]:
+    splits = sorted({split for cells in reported.values() for split in cells})
+    return {split: [splits[p] for p in places] for split, places in zip(splits, following(len(splits)), strict=True)}
+
+
 def _best(known: Mapping[tuple[str, ...], list[Rows]], delta: float) -> tuple[tuple[str, ...], Rule] | None:
     """Return the attack and the rule that give the largest epsilon on known rows; None where nothing is known."""
     found, reach = None, -1.0
     for attack, parts in known.items():
+        if not parts:
+            continue
         score, member = (np.concatenate([part[name] for part in parts]) for name in ("score", "member"))
         if member.any() and not member.all():
             own, rule = chosen_rule(score, member, delta)
