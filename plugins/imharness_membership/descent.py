@@ -29,6 +29,15 @@ class Descent(ABC):
         for own in self._parameters:
             own.grad = None
         loss.backward()
+        self._go()
+
+    def follow(self, gradients: Iterable[torch.Tensor]) -> None:
+        """Take one step down the given gradients, one for each parameter, in their order."""
+        for own, gradient in zip(self._parameters, gradients, strict=True):
+            own.grad = gradient
+        self._go()
+
+    def _go(self) -> None:
         with torch.no_grad():
             self._update([place for place, own in enumerate(self._parameters) if own.grad is not None])
 

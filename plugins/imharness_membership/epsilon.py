@@ -25,7 +25,9 @@ class Rule:
     members: bool
 
 
-def epsilon_if_independent(right: Array, of: Array, wrong: Array, others: Array, delta: float = DELTA) -> Array:
+def epsilon_if_independent(
+    right: Array, of: Array | int, wrong: Array, others: Array | int, delta: float = DELTA
+) -> Array:
     """Return what would be a lower bound of epsilon if rows were independent, at least 0.
 
     The intervals of both rates would hold together with 95% confidence.
@@ -48,15 +50,22 @@ def chosen_rule(score: Array, member: Array, delta: float = DELTA) -> tuple[floa
     return float(found.max()), rules[int(found.argmax())]
 
 
-def held_out(rule: Rule, score: Array, member: Array, delta: float = DELTA) -> float:
-    """Return the epsilon that a rule gives on rows on which it was not chosen."""
-    return float(_epsilons(score, member, np.array([rule.threshold]), rule.members, delta)[0])
+def counted(rule: Rule, score: Array, member: Array) -> Array:
+    """Return the counts of a rule on rows on which it was not chosen, as `epsilon_if_independent` takes them ``(4,)``.
+
+    Counts of several splits may be added up, whichever rule each of them has.
+    """
+    return np.array(_counts(score, member, np.array(rule.threshold), rule.members))
 
 
 def _epsilons(score: Array, member: Array, thresholds: Array, members: bool, delta: float) -> Array:
     """Return the epsilons ``(t,)`` of accusing rows ``(n,)`` by thresholds ``(t,)``."""
+    return epsilon_if_independent(*_counts(score, member, thresholds, members), delta)
+
+
+def _counts(score: Array, member: Array, thresholds: Array, members: bool) -> tuple[Array, int, Array, int]:
     inside, outside = np.sort(score[member]), np.sort(score[~member])
     below, above = np.searchsorted(inside, thresholds), np.searchsorted(outside, thresholds)
     if members:
-        return epsilon_if_independent(len(inside) - below, len(inside), len(outside) - above, len(outside), delta)
-    return epsilon_if_independent(above, len(outside), below, len(inside), delta)
+        return len(inside) - below, len(inside), len(outside) - above, len(outside)
+    return above, len(outside), below, len(inside)

@@ -11,7 +11,6 @@ from imharness.errors import Unavailable
 from imharness_iqa.defenses.mprnet import MprNet
 from imharness_iqa.defenses.real_esrgan import RealEsrgan
 from imharness_iqa.metrics.pyiqa_metrics import Maniqa
-from imharness_membership.defenses.dp_sgd import DpSgd
 
 
 @pytest.mark.parametrize(
@@ -20,7 +19,6 @@ from imharness_membership.defenses.dp_sgd import DpSgd
         (RealEsrgan(), "spandrel", "restorers"),
         (MprNet(), "spandrel_extra_arches", "restorers"),
         (Maniqa(), "pyiqa", "pyiqa"),
-        (DpSgd(), "opacus", "dp"),
     ],
 )
 def test_a_component_names_the_extra_it_needs(

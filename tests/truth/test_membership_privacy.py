@@ -6,7 +6,7 @@ import torch
 from scipy.stats import binomtest
 
 from imharness_membership.calibration import calibration_error
-from imharness_membership.epsilon import chosen_rule, epsilon_if_independent, held_out
+from imharness_membership.epsilon import chosen_rule, counted, epsilon_if_independent
 
 STUDIES, ROWS = 300, 1000
 
@@ -22,7 +22,7 @@ def bounds(epsilon: float, studies: int = STUDIES, rows: int = ROWS) -> np.ndarr
         half = np.arange(rows) < rows // 2
         best = max(range(20), key=lambda k: chosen_rule(scores[k][half], member[half])[0])
         rule = chosen_rule(scores[best][half], member[half])[1]
-        found.append(held_out(rule, scores[best][~half], member[~half]))
+        found.append(epsilon_if_independent(*counted(rule, scores[best][~half], member[~half])))
     return np.array(found)
 
 

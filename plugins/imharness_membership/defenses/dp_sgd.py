@@ -1,16 +1,15 @@
-"""DP-SGD: clipped gradients per row and Gaussian noise, through the library Opacus.
+"""DP-SGD: the gradient of every row is clipped, and noise is added to their sum.
 
-Abadi et al., "Deep Learning with Differential Privacy" (CCS 2016), algorithm 1. Epsilon comes from Opacus' accountant
-of Renyi divergences: Mironov, Talwar & Zhang, "Renyi Differential Privacy of the Sampled Gaussian Mechanism" (2019).
+Abadi et al., "Deep Learning with Differential Privacy" (CCS 2016), algorithm 1.
 """
 
-import importlib.util
-import warnings
+from dataclasses import replace
 
 import torch
 from pydantic import Field
+from torch.func import functional_call, grad, vmap
 
-from imharness.errors import Unavailable
+from imharness.errors import HarnessError
 from imharness.membership import (
     MembershipDefenseInfo,
     MembershipTraining,
@@ -20,71 +19,98 @@ from imharness.membership import (
     TrainPrivately,
     hookimpl,
 )
-from imharness_membership.training import generator_on, rate_after
+from imharness_membership.accounting import epsilon_of
+from imharness_membership.training import descent_of, generator_on, rate_after
 
-OPTIMISERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
-"""The optimisers, by their name in a training plan."""
+AT_ONCE = 2**25
+"""The number of values of the gradients of single rows that are held at a time."""
+Gradients = dict[str, torch.Tensor]
+"""Name of a parameter -> gradient."""
 
 
 class DpSgd(MembershipTraining):
     """Differentially private training: every row's gradient is clipped, and noise is added to their sum."""
 
-    info = MembershipDefenseInfo(id="harness/dp-sgd", version="2", paper="abadi2016")
+    info = MembershipDefenseInfo(id="harness/dp-sgd", version="3", paper="abadi2016")
     noise: float = Field(
-        default=1.0, gt=0, le=100, description="Standard deviation of the noise divided by the clipping norm."
+        default=1.0, ge=0.01, le=100, description="Standard deviation of the noise divided by the clipping norm."
     )
     clip: float = Field(default=1.0, gt=0, description="Norm to which the gradient of a row is clipped.")
     delta: float = Field(default=1e-5, gt=0, lt=1, description="Probability that the promised epsilon does not hold.")
-
-    def require(self) -> None:
-        """Raise `Unavailable` when Opacus is not installed."""
-        if importlib.util.find_spec("opacus") is None:
-            raise Unavailable("the library opacus is not installed", "pip install 'image-privacy-harness[dp]'")
+    batch_size: int = Field(default=0, ge=0, description="Expected rows per training step; 0: as without a defense.")
+    epochs: int = Field(default=0, ge=0, description="Epochs of training; 0: as without a defense.")
+    learning_rate: float = Field(default=0, ge=0, description="The learning rate; 0: as without a defense.")
 
     def promises(self, plan: TrainingPlan, rows: int) -> tuple[float, float]:
-        """Return epsilon by Opacus' accountant, and delta; a member is one row."""
-        from opacus.accountants import RDPAccountant
-
-        rate, steps = _sampling(plan, rows)
-        accountant = RDPAccountant()
-        accountant.history = [(self.noise, rate, plan.epochs * steps)]
-        return float(accountant.get_epsilon(self.delta)), self.delta
+        """Return epsilon by Renyi divergences, and delta; a member is one row."""
+        own = self._own(plan)
+        rate, steps = _sampling(own, rows)
+        return epsilon_of(self.noise, rate, own.epochs * steps, self.delta), self.delta
 
     def build(self, device: torch.device) -> TrainPrivately:
-        """Return private training; batches are drawn by Poisson sampling, and empty batches add noise, too."""
+        """Return private training; batches are drawn by Poisson sampling, and empty batches add noise, too.
+
+        The training raises `HarnessError` for networks that mix the rows of a batch, such as those with batch
+        normalisation: no gradient is that of a single row then.
+        """
 
         def train(
             network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
         ) -> torch.nn.Module:
-            from opacus import GradSampleModule
-            from opacus.optimizers import DPOptimizer
-
-            private = GradSampleModule(network.train())
-            rate, steps = _sampling(plan, len(data.labels))
-            optimiser = DPOptimizer(
-                OPTIMISERS[plan.optimiser](private.parameters(), lr=plan.learning_rate, fused=True),
-                noise_multiplier=self.noise,
-                max_grad_norm=self.clip,
-                expected_batch_size=round(rate * len(data.labels)),
-                generator=generator_on(rng, device),
-            )
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # the library's hooks fire on inputs without gradients
-                for epoch in range(plan.epochs):
-                    for _ in range(steps):
-                        chosen = (torch.rand(len(data.labels), generator=rng) < rate).nonzero()[:, 0].to(device)
-                        optimiser.zero_grad()
-                        torch.nn.functional.cross_entropy(
-                            private(data.features[chosen]), data.labels[chosen]
-                        ).backward()
-                        optimiser.step()
-                    for group in optimiser.param_groups:
-                        group["lr"] = rate_after(plan, epoch + 1)
-                    progress(epoch + 1, plan.epochs)
-            private.remove_hooks()
+            _check(network.train())
+            own, count = self._own(plan), len(data.labels)
+            rate, steps = _sampling(own, count)
+            parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
+            descent, noises = descent_of(parameters.values(), own), generator_on(rng, device)
+            for epoch in range(own.epochs):
+                for _ in range(steps):
+                    drawn = (torch.rand(count, generator=rng) < rate).nonzero()[:, 0].to(device)
+                    total = clipped_sum(network, data.features[drawn], data.labels[drawn], self.clip)
+                    for own_total in total.values():
+                        own_total.add_(
+                            torch.randn(own_total.shape, generator=noises, device=device), alpha=self.noise * self.clip
+                        )
+                    descent.follow([own_total.div_(rate * count) for own_total in total.values()])
+                descent.learning_rate = rate_after(own, epoch + 1)
+                progress(epoch + 1, own.epochs)
             return network.eval()
 
         return train
+
+    def _own(self, plan: TrainingPlan) -> TrainingPlan:
+        """Return the plan with this defense's own settings."""
+        own = {name: getattr(self, name) for name in ("batch_size", "epochs", "learning_rate") if getattr(self, name)}
+        return replace(plan, **own)
+
+
+def clipped_sum(network: torch.nn.Module, features: torch.Tensor, labels: torch.Tensor, clip: float) -> Gradients:
+    """Return the sum of the gradients of the cross-entropy of single rows, each clipped to a norm of at most `clip`.
+
+    Args:
+        features, labels: ``(n, ...)`` and ``(n,)``; without rows the sum is 0.
+    """
+    weights = {name: p.detach() for name, p in network.named_parameters() if p.requires_grad}
+    total = {name: torch.zeros_like(p) for name, p in weights.items()}
+
+    def loss(own: Gradients, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(functional_call(network, own, (x[None],)), y[None])
+
+    of_each = vmap(grad(loss), in_dims=(None, 0, 0))
+    size = max(1, AT_ONCE // sum(p.numel() for p in weights.values()))
+    for x, y in zip(features.split(size), labels.split(size), strict=True) if len(labels) else ():
+        found = of_each(weights, x, y)
+        norms = torch.stack([own.flatten(1).norm(dim=1) for own in found.values()]).norm(dim=0)
+        kept = clip / norms.clamp(min=clip)
+        for name, own in found.items():
+            total[name] += torch.einsum("n,n...->...", kept, own)
+    return total
+
+
+def _check(network: torch.nn.Module) -> None:
+    mixing = (torch.nn.modules.batchnorm._BatchNorm,)
+    found = next((type(m).__name__ for m in network.modules() if isinstance(m, mixing)), None)
+    if found:
+        raise HarnessError(f"dp-sgd needs the gradient of each row, and {found} mixes the rows of a batch")
 
 
 def _sampling(plan: TrainingPlan, rows: int) -> tuple[float, int]:

@@ -1,7 +1,8 @@
 """Tables of the track, after those of Song & Mittal (USENIX Security 2021)."""
 
 from imharness.tracks import Query, TrackReport
-from imharness_membership.tables.cells import LOW, figures_at, figures_of, parted, scores_of
+from imharness_membership.tables.cells import LOW, figures_at, figures_of, scores_of
+from imharness_membership.tables.choice import figures_of_parts, parted
 from imharness_membership.tables.contest import ranked_defenses
 from imharness_membership.tables.defenses import TEST, attack_accuracy, fact, facts_of, rates, tested_of
 from imharness_membership.tables.evaluators import evaluators, thresholds, unseen_of
@@ -19,6 +20,8 @@ def report(query: Query, share: float = 0.05, fpr: float = LOW) -> TrackReport:
         return TrackReport()
     scores = scores_of(query)
     kinds = figures_at(fpr)
+    parts = parted(scores)
+    own = figures_of_parts(parts, kinds)
     figures = figures_of(scores, kinds)
     promised, trained = risk_rows(scores), facts_of(query, scores.entries)
     tables = [
@@ -31,8 +34,6 @@ def report(query: Query, share: float = 0.05, fpr: float = LOW) -> TrackReport:
         *([sensitivity(query)] if "sensitivity" in query.steps else []),
     ]
     tested = tested_of(query, scores.entries)
-    parts = parted(scores)
-    own = figures_of(parts[0], kinds, to_choose=True), figures_of(parts[1], kinds)
     ranked = ranked_defenses(query, own, kinds, fact(trained, TEST), tested, share)
     others = TrackReport([table for table in tables if table.rows], [], charts(scores, ranked.tables[0]))
     return ranked + rates(own, kinds, parts, trained) + others

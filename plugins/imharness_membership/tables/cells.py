@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 
 from imharness.errors import UsageError
-from imharness.stats import NotTestable, chosen_half, t_interval, tpr_at_fpr
+from imharness.stats import NotTestable, t_interval, tpr_at_fpr
 from imharness.tables import Blocks, Value, missing, value_of
 from imharness.tracks import Query
 
@@ -174,39 +174,14 @@ def figures(score: np.ndarray, member: np.ndarray, kinds: Figures, *, to_choose:
     return made
 
 
-def parted(scores: Blocks) -> tuple[Blocks, Blocks]:
-    """Return the scores of the rows to choose the strongest evaluator on, and of the rows to report.
-
-    A quarter of the rows, drawn by a hash of their names, is enough to choose, as it counts all splits together.
-    """
-    names = np.unique(np.concatenate([np.zeros(0, object), *scores.units]).astype(str))
-    half = names[chosen_half(names)]
-    first = set(half[chosen_half([f"{name}, to choose" for name in half])].tolist())
-    chosen = [np.array([name in first for name in own], dtype=bool) for own in scores.units]
-    return _rows(scores, chosen), _rows(scores, [~own for own in chosen])
-
-
-def _rows(scores: Blocks, kept: Sequence[np.ndarray]) -> Blocks:
-    """Return the scores of some of each condition's rows."""
-    return Blocks(
-        scores.entries,
-        scores.conditions,
-        tuple(units[own] for units, own in zip(scores.units, kept, strict=True)),
-        {
-            name: tuple(block[:, own] for block, own in zip(blocks, kept, strict=True))
-            for name, blocks in scores.values.items()
-        },
-        {name: tuple(fact[own] for fact, own in zip(facts, kept, strict=True)) for name, facts in scores.about.items()},
-    )
-
-
 def figures_of(scores: Blocks, kinds: Figures, *, to_choose: bool = False) -> Blocks:
-    """Return the figures as measures: a condition for every combination of facets, and all splits as units.
+    """Return the figures as measures: a condition for every combination of facets, and all splits as units,
+    in the order of their numbers.
 
     Each split has one fact, its number of non-members. A condition without members or without non-members has NaN, and
     so has a figure that is not defined with so many of them, see `figures`.
     """
-    splits = sorted({own["split"] for own in scores.conditions})
+    splits = sorted({own["split"] for own in scores.conditions}, key=int)
     facets = [sorted({own[name] for own in scores.conditions} | ALWAYS.get(name, set())) for name in CELL]
     shape = (len(scores.entries), len(splits))
     keys = list(itertools.product(*facets))

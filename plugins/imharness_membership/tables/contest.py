@@ -1,32 +1,28 @@
 """Ranks defenses: how many members the strongest evaluator finds at a low false-positive rate, against test accuracy.
 
-For every data set, model and defense, the strongest evaluator is chosen on a quarter of the rows and reported on the
-others. An adversary who knows the defense may also train its shadow models plainly, so it chooses among all
-evaluators with either kind of shadow model. Balanced accuracy is the second yardstick: a low false-positive rate says
-whether anybody can be accused, balanced accuracy how much is given away of all rows.
+For every data set, model and defense, the strongest evaluator of each split is chosen on other splits, see
+`imharness_membership.tables.choice`. An adversary who knows the defense may also train its shadow models plainly, so it
+chooses among all evaluators with either kind of shadow model. Balanced accuracy is the second yardstick: a low
+false-positive rate says whether anybody can be accused, balanced accuracy how much is given away of all rows.
 """
 
-import itertools
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from imharness.contests import Chosen, Contest, Yardstick, common, contest, controls_of, flags_of, share_of
+from imharness.contests import Chosen, Contest, Yardstick, contest, controls_of, flags_of, share_of
 from imharness.tables import Blocks, Column, Table, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.canaries import ranked_by_canaries
-from imharness_membership.tables.cells import EXPECTED, UNDEFENDED, Figures, mean_of, non_members, over_splits
+from imharness_membership.tables.cells import EXPECTED, UNDEFENDED, Figures, non_members, over_splits
+from imharness_membership.tables.choice import WAY, Parts, run_both_ways, strongest
 
 MATCHED = ", stopped nearest to the accuracy of "
 """The part of a label that marks early stopping at another defense's accuracy."""
 KINDS = {"fixed": ("fixed",), "adaptive": ("adaptive",)}
 """Adversary -> the kinds of shadow model among which it chooses."""
 WORST = {"adaptive": ("adaptive", "fixed")}
-STRONGEST = "the strongest"
-Parts = tuple[Blocks, Blocks]
-"""Figures of the rows to choose on, and of the rows to report."""
 ACCURACY = "accuracy"
 
 
@@ -41,7 +37,7 @@ CLAIMS = {
 
 def ranked_defenses(
     query: Query,
-    parts: Parts,
+    figures: Parts,
     kinds: Figures,
     utility: Column,
     tested: Mapping[str, Mapping[str, float]],
@@ -51,9 +47,9 @@ def ranked_defenses(
 
     `share`: utility that may be lost. `tested`: defense -> the test accuracy of each of its targets, by split.
     """
-    chosen, reported = parts
+    reported = figures.reported
     keys, note = _order(reported, kinds)
-    worst = {key: strongest(parts, key, WORST) for key in keys}
+    worst = {key: strongest(figures, key, WORST) for key in keys}
     columns = {key: _protection(kinds, key) for key in keys}
     first, by = keys[0], columns[keys[0]]
     shared = {
@@ -63,7 +59,7 @@ def ranked_defenses(
         "flags": flags_of(query, reported.entries),
         "gates": (share_of(utility.label, UNDEFENDED, share, lambda label: _beside(tested, label)),),
     }
-    kinds_of = strongest((_run_both_ways(chosen, first), reported), first, KINDS).scores
+    kinds_of = strongest(Parts(*(run_both_ways(part, first) for part in figures)), first, KINDS).scores
     rules = Contest(
         **shared,
         scores=worst[first].scores,
@@ -81,10 +77,10 @@ def ranked_defenses(
         title="Defenses against membership inference",
         entry="defense",
         caption=f"Ranked by {by.label} of the strongest evaluator against each defense, beside the accuracy that the "
-        "defense keeps. For each data set, model and defense, the evaluator is chosen on a quarter of the rows, drawn "
-        "by a hash of their names, among all evaluators with defended or plain shadow models; the others are reported. "
-        "Plain training and early stopping at the accuracy of a defense are controls. Splits are resampled and tested "
-        "as a whole; two of them share up to a third of their rows, so they are not quite independent.",
+        f"defense keeps. For each data set, model and defense, {WAY}. It is one of all evaluators with defended or "
+        "plain shadow models. Plain training and early stopping at the accuracy of a defense are controls. Splits are "
+        "resampled and tested as a whole; two of them share up to a third of their rows, so they are not quite "
+        "independent.",
         note=note,
     )
     ranked = replace(
@@ -120,7 +116,7 @@ def _protection(kinds: Figures, key: str) -> Column:
     return Column(
         key,
         figure.label,
-        f"{figure.meaning}. The strongest evaluator counts, chosen on other rows.",
+        f"{figure.meaning}. The strongest evaluator counts, chosen on other splits.",
         "lower",
         figure.decimals,
         cluster="split",
@@ -154,58 +150,7 @@ def _beside(tested: Mapping[str, Mapping[str, float]], label: str) -> tuple[np.n
     return np.array([own[name] for name in names]), np.array([plain[name] for name in names])
 
 
-def _run_both_ways(figures: Blocks, key: str) -> Blocks:
-    """Return a figure of the evaluators that were run with defended and with plain shadow models; NaN of the others."""
-    own, found = figures.conditions, figures.values[key]
-    keys = [tuple(facets[name] for name in ("dataset", "model", "evaluator")) for facets in own]
-
-    def both(c: int) -> np.ndarray:
-        others = [~np.isnan(found[k]) for k, other in enumerate(keys) if other == keys[c]]
-        return np.where(np.all(others, axis=0), found[c], np.nan)
-
-    return replace(figures, values={key: tuple(map(both, range(len(own))))})
-
-
 def _controls_among(query: Query, defenses: Sequence[str]) -> dict[str, str]:
     """Return the controls with the reason: components that declare it, and early stopping at a defense's accuracy."""
     matched = {label: "early stopping at equal accuracy" for label in defenses if MATCHED in label}
     return controls_of(query, "defense") | matched
-
-
-@dataclass(frozen=True)
-class Strongest:
-    """A figure of the strongest evaluators, and entry -> evaluator -> how often it is that one, as a share."""
-
-    scores: Blocks
-    broken_by: Mapping[str, Mapping[str, float]]
-
-
-def strongest(parts: Parts, key: str, adversaries: Mapping[str, Sequence[str]]) -> Strongest:
-    """Return a figure of each defense's strongest evaluator, which is chosen and reported on different rows.
-
-    Choosing and reporting on the same rows would overstate it, as the best of 14 evaluators that guess reaches .520.
-    Choosing for each split on the other splits would make intervals far too short: of evaluators that guess, they cover
-    .65 with 16 splits, because splits then share what the choice makes of chance. The blocks have a condition for each
-    adversary, data set and model, with splits as units. An evaluator that few defenses met is not chosen, see `common`.
-    """
-    chosen, reported = parts
-    conditions, units, values = list[Mapping[str, str]](), list[np.ndarray](), list[np.ndarray]()
-    named: dict[str, Counter[str]] = {label: Counter() for label in reported.entries}
-    studies = sorted({(own["dataset"], own["model"]) for own in reported.conditions})
-    for attacker, (dataset, model) in itertools.product(sorted(adversaries), studies):
-        facets = {"dataset": dataset, "model": model}
-        tried = [c for c in reported.where(**facets) if reported.conditions[c]["attacker"] in adversaries[attacker]]
-        found = np.stack([mean_of(chosen.values[key][c].T) for c in tried])
-        found[~common(reported.entries, ~np.isnan(found))] = np.nan
-        best = np.where(np.isnan(found), -np.inf, found).argmax(axis=0)
-        own = np.stack([reported.values[key][c] for c in tried])[best, np.arange(len(best))]
-        for label, k, known in zip(reported.entries, best, ~np.isnan(found).all(axis=0), strict=True):
-            named[label][reported.conditions[tried[k]]["evaluator"]] += bool(known)
-        names = np.array([f"{dataset}, split {split}" for split in reported.units[tried[0]]], dtype=object)
-        at = np.argsort(names.astype(str))
-        conditions.append({**facets, "evaluator": STRONGEST, "attacker": attacker})
-        units.append(names[at])
-        values.append(own[:, at])
-    shares = {label: {name: n / own.total() for name, n in own.most_common() if n} for label, own in named.items()}
-    scores = {key: tuple(values)}
-    return Strongest(Blocks(reported.entries, tuple(conditions), tuple(units), scores, {"split": tuple(units)}), shares)

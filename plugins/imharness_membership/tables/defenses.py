@@ -8,7 +8,8 @@ import numpy as np
 from imharness.tables import Blocks, Column, Row, Table, Value, Wins, missing, ranking
 from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.cells import SPLITS, Figures, evaluators_of, labelled, mean_of, over_splits, why_not
-from imharness_membership.tables.contest import KINDS, Parts, strongest
+from imharness_membership.tables.choice import WAY, Parts, strongest
+from imharness_membership.tables.contest import KINDS
 from imharness_membership.tables.privacy import empirical_epsilon
 
 Facts = dict[str, dict[str, Value]]
@@ -31,8 +32,8 @@ PRIVACY = (
     Column(
         "epsilon",
         "promised epsilon",
-        "Epsilon of the members' (epsilon, delta)-differential privacy, by Opacus' accountant. "
-        "dp-sgd needs pip install 'image-privacy-harness[dp]'.",
+        "Epsilon of the members' (epsilon, delta)-differential privacy, by Renyi divergences. It takes the settings of "
+        "the training as given: choosing them on the members would cost privacy, too.",
         "lower",
         2,
     ),
@@ -104,21 +105,21 @@ def _facts(rows: Mapping[str, np.ndarray]) -> dict[str, Value]:
 def rates(figures: Parts, kinds: Figures, parts: Parts, trained: Facts) -> TrackReport:
     """Return every figure of the strongest evaluator of each adversary, and the privacy that trainings promise.
 
-    `figures`, `parts`: figures and scores of the rows to choose on, and of the rows to report.
+    `figures`, `parts`: figures and scores, each as `imharness_membership.tables.choice.parted` divides them.
     """
     found = [strongest(figures, key, KINDS).scores for key in kinds]
+    why = {key: why_not(figures.reported, own) for key, own in kinds.items()}
     best = replace(found[0], values={key: own.values[key] for key, own in zip(kinds, found, strict=True)})
     return ranking(
         best,
-        *(_against(best, kinds, key, kind, why_not(figures[1], kinds[key])) for kind in ADVERSARIES for key in kinds),
+        *(_against(best, kinds, key, kind, why[key]) for kind in ADVERSARIES for key in kinds),
         *(fact(trained, column) for column in (*ACCURACY, CALIBRATION)),
         empirical_epsilon(parts, {defense: own["delta"] for defense, own in trained.items()}),
         *(fact(trained, column) for column in PRIVACY),
         id="rates",
         title="All figures of the strongest evaluators",
-        caption="Privacy of models with each defense; n is the number of splits. For each figure, the strongest "
-        "evaluator is chosen on a quarter of the rows, drawn by a hash of their names, and reported on the others. "
-        "Marks and tests compare what stands in the table, split by split. The empirical epsilon takes rows as "
+        caption="Privacy of models with each defense; n is the number of splits. For each figure, "
+        f"{WAY}. Marks and tests compare what stands in the table, split by split. The empirical epsilon takes rows as "
         f"independent and is not a bound; beside it stands the bound that a training promises. {SPLITS}",
         entry="defense",
         by=[f"{key}_adaptive" for key in kinds],

@@ -1,26 +1,34 @@
-"""An empirical epsilon from guesses of membership, which is no bound; chosen and reported on different rows."""
+"""An empirical epsilon from guesses of membership, which is no bound; no split is chosen for on its own rows."""
+
+from collections.abc import Mapping
+
+import numpy as np
 
 from imharness.tables import Blocks, Column, Value, missing
-from imharness_membership.epsilon import DELTA, chosen_rule, held_out
+from imharness_membership.epsilon import DELTA, Rule, chosen_rule, counted, epsilon_if_independent
 from imharness_membership.tables.cells import rows_of
+from imharness_membership.tables.choice import Parts, following
 
 FACETS = ("dataset", "model", "evaluator", "attacker")
+Rows = Mapping[str, np.ndarray]
+Attacks = dict[tuple[str, ...], dict[int, Rows]]
+"""Attack -> split -> rows."""
 
 
-def empirical_epsilon(parts: tuple[Blocks, Blocks], delta: dict[str, Value]) -> Column:
+def empirical_epsilon(parts: Parts, delta: dict[str, Value]) -> Column:
     """Return the column of empirical epsilons, no bounds; `delta`: what each defense promises, or 1e-5."""
 
     def bound(defense: str) -> Value:
         promised = delta[defense].value
-        return _bound(*parts, defense, DELTA if promised is None else promised)
+        return _bound(parts, defense, DELTA if promised is None else promised)
 
     return Column(
         "empirical",
         "empirical epsilon, no bound",
         f"What Clopper-Pearson intervals of the guesses would bound with 95%, delta {DELTA:g} where none is promised, "
         "if rows were independent. They are not: all rows of a split meet one model. The evaluator, the threshold and "
-        "which side is accused are chosen on a quarter of the rows; the number comes from the others, over all "
-        "splits together.",
+        "which side is accused are chosen for each split on other splits, as evaluators are; right and wrong "
+        "accusations of all splits are added up.",
         "lower",
         2,
         value=bound,
@@ -28,17 +36,49 @@ def empirical_epsilon(parts: tuple[Blocks, Blocks], delta: dict[str, Value]) -> 
     )
 
 
-def _bound(chosen: Blocks, reported: Blocks, defense: str, delta: float) -> Value:
-    attacks = sorted({tuple(own[name] for name in FACETS) for own in chosen.conditions})
-    best, reach = None, -1.0
-    for attack in attacks:
-        facets = dict(zip(FACETS, attack, strict=True))
-        rows = rows_of(chosen, defense, chosen.where(**facets))
-        if rows["member"].any() and not rows["member"].all():
-            found, rule = chosen_rule(rows["score"], rows["member"].astype(bool), delta)
-            if found > reach:
-                best, reach = (facets, rule), found
-    if best is None:
+def _bound(parts: Parts, defense: str, delta: float) -> Value:
+    aside, reported = (_attacks(part, defense) for part in parts)
+    total = np.zeros(4, np.int64)
+    for split, others in _chosen_on(reported).items():
+        known = {
+            attack: list(aside[attack].values()) or [cells[other] for other in others if other in cells]
+            for attack, cells in reported.items()
+            if split in cells
+        }
+        best = _best(known, delta)
+        if best is not None:
+            rows = reported[best[0]][split]
+            total += counted(best[1], rows["score"], rows["member"])
+    if not total[1]:
         return missing("no cell")
-    rows = rows_of(reported, defense, reported.where(**best[0]))
-    return Value(value=held_out(best[1], rows["score"], rows["member"].astype(bool), delta), n=len(rows["score"]))
+    return Value(value=float(epsilon_if_independent(*total, delta)), n=int(total[1] + total[3]))
+
+
+def _chosen_on(reported: Attacks) -> dict[int, list[int]]:
+    splits = sorted({split for cells in reported.values() for split in cells})
+    return {split: [splits[p] for p in places] for split, places in zip(splits, following(len(splits)), strict=True)}
+
+
+def _best(known: Mapping[tuple[str, ...], list[Rows]], delta: float) -> tuple[tuple[str, ...], Rule] | None:
+    """Return the attack and the rule that give the largest epsilon on known rows; None where nothing is known."""
+    found, reach = None, -1.0
+    for attack, parts in known.items():
+        if not parts:
+            continue
+        score, member = (np.concatenate([part[name] for part in parts]) for name in ("score", "member"))
+        if member.any() and not member.all():
+            own, rule = chosen_rule(score, member, delta)
+            if own > reach:
+                found, reach = (attack, rule), own
+    return found
+
+
+def _attacks(scores: Blocks, defense: str) -> Attacks:
+    """Return the rows of every attack that a defense met, by split in the order of their numbers."""
+    found: Attacks = {}
+    for c in sorted(range(len(scores.conditions)), key=lambda c: int(scores.conditions[c]["split"])):
+        rows, facets = rows_of(scores, defense, [c]), scores.conditions[c]
+        own = found.setdefault(tuple(facets[name] for name in FACETS), {})
+        if len(rows["score"]):
+            own[int(facets["split"])] = {"score": rows["score"], "member": rows["member"].astype(bool)}
+    return dict(sorted(found.items()))

@@ -51,7 +51,7 @@ LARGE = {
 the images' side, px."""
 PYIQA = {"maniqa", "clip-iqa-plus", "topiq", "paq2piq", "pyiqa", "pyiqa-fr"}
 """They load weights that pyiqa keeps, in files that have no stand-in: without the weights they cannot be called."""
-EXTRA = {"dp-sgd", "foolbox", "mprnet", "torchattacks"} | PYIQA
+EXTRA = {"foolbox", "mprnet", "torchattacks"} | PYIQA
 """Components that need a package which is not a dependency."""
 
 

@@ -15,7 +15,6 @@ from imharness.membership import (
     TrainingPlan,
 )
 from imharness_membership.defenses import early_stopping
-from imharness_membership.defenses.dp_sgd import DpSgd
 from imharness_membership.defenses.early_stopping import EarlyStopping
 from imharness_membership.defenses.masking import Masking
 from imharness_membership.defenses.memguard import STEPS, MemGuard, member_classifier, sorted_outputs
@@ -58,13 +57,7 @@ def gap(network: torch.nn.Module, data: TrainingData) -> tuple[float, float]:
     return accuracy(network, data.reference_features, data.reference_labels), float(inside - outside)
 
 
-EXTRA = "harness/dp-sgd"
-"""Needs the extra package opacus."""
-
-
-@pytest.mark.parametrize(
-    "defense", [pytest.param(r, id=r.label, marks=[pytest.mark.extra] * (r.info.id == EXTRA)) for r in TRAININGS]
-)
+@pytest.mark.parametrize("defense", [pytest.param(r, id=r.label) for r in TRAININGS])
 def test_training_is_reproducible_learns_and_leaves_an_evaluated_network(defense, data) -> None:
     one, two = (trained(small(defense), data) for _ in range(2))
     with torch.no_grad():
@@ -129,39 +122,6 @@ def test_early_stopping_at_an_accuracy_takes_an_epoch_that_is_a_record(data, mon
     found = trained(EarlyStopping(accuracy=0.55), data, TrainingPlan(5, 16, 3e-3)).state_dict()
     third = trained(PlainTraining(), data, TrainingPlan(3, 16, 3e-3)).state_dict()
     assert all(torch.equal(found[name], third[name]) for name in found)
-
-
-@pytest.mark.extra
-def test_epsilon_is_that_of_the_librarys_accountant() -> None:
-    from opacus.accountants import RDPAccountant
-
-    accountant, defense = RDPAccountant(), DpSgd(noise=1.3)
-    for _ in range(20 * 5):
-        accountant.step(noise_multiplier=1.3, sample_rate=64 / 299)
-    epsilon, delta = defense.promises(TrainingPlan(20, 64, 1e-3), 299)
-    assert delta == 1e-5
-    assert epsilon == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-6)
-    assert DpSgd(noise=2.6).promises(TrainingPlan(20, 64, 1e-3), 299)[0] < epsilon
-    assert DpSgd(noise=1.3).promises(TrainingPlan(40, 64, 1e-3), 299)[0] > epsilon
-
-
-@pytest.mark.extra
-@pytest.mark.parametrize("name", ["mlp[hidden=[8]]", "cnn[width=2]"])
-def test_an_empty_batch_adds_noise(name: str) -> None:
-    shape = (1, 8, 8)
-    features, labels = torch.rand(400, *shape, generator=generator(0)), torch.zeros(400, dtype=torch.int64)
-    data = TrainingData(features, labels, features[:1], labels[:1])
-
-    def moved(seed: int) -> float:
-        network = installed().one("model", name).build(CPU)(shape, 2, generator(1))
-        before = [p.detach().clone() for p in network.parameters()]
-        plan, rng = TrainingPlan(1, 1, 1e-3, "sgd"), generator(seed)
-        network = DpSgd(noise=10.0).build(CPU)(network, data, plan, rng, lambda done, total: None)
-        assert all(torch.isfinite(p).all() for p in network.parameters())
-        return float(sum((p.detach() - q).square().sum() for p, q in zip(network.parameters(), before, strict=True)))
-
-    size = sum(p.numel() for p in installed().one("model", name).build(CPU)(shape, 2, generator(1)).parameters())
-    assert moved(3) == pytest.approx(400 * size * 1e-4, rel=0.15)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,155 @@
+"""The strongest evaluator of each defense, chosen for every split on half of the others.
+
+Choosing and reporting on the same rows would overstate it: the best of 14 evaluators that guess reaches .520. Splits
+stand on a circle, and the evaluator of each is chosen on those that follow it, half of the others: of any two splits,
+at most one is chosen for on the other. So numbers of evaluators that guess are uncorrelated, and intervals over splits
+cover .95 of the truths. They would cover .92 if two halves were chosen for on each other, because what looks good by
+chance on both is reported on both, and .71 if each split were chosen for on all others.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from imharness.contests import common
+from imharness.stats import chosen_half
+from imharness.tables import Blocks
+from imharness_membership.tables.cells import Figures, figures_of
+
+STRONGEST = "the strongest"
+FEWEST = 3
+"""With fewer splits than these, evaluators are chosen on a half of the rows."""
+WAY = (
+    "the evaluator of each split is the one that is strongest on the half of the other splits that follow it on a "
+    f"circle; with fewer than {FEWEST} splits, on a half of the rows, drawn by a hash of their names, and the other "
+    "half is reported"
+)
+"""How evaluators are chosen, in the words of captions."""
+
+
+class Parts(NamedTuple):
+    """Scores or figures: of the rows on which evaluators are only chosen, and of the rows that are reported.
+
+    Of studies with at least `FEWEST` splits, all rows are reported.
+    """
+
+    aside: Blocks
+    reported: Blocks
+
+
+def parted(scores: Blocks) -> Parts:
+    """Return the parts of scores; a half of the rows of studies with few splits is set aside."""
+    splits: dict[tuple[str, str], set[str]] = {}
+    for own in scores.conditions:
+        splits.setdefault(_study(own), set()).add(own["split"])
+    names = [units.astype(str) for units in scores.units]
+    few = [c for c, own in enumerate(scores.conditions) if len(splits[_study(own)]) < FEWEST]
+    known = np.unique(np.concatenate([np.zeros(0, str), *(names[c] for c in few)]))
+    half = known[chosen_half(known)]
+    aside = [np.isin(names[c], half) if c in set(few) else np.zeros(len(names[c]), bool) for c in range(len(names))]
+    return Parts(_rows(scores, aside), _rows(scores, [~kept for kept in aside]) if few else scores)
+
+
+def figures_of_parts(parts: Parts, kinds: Figures) -> Parts:
+    """Return the figures of scores, see `figures_of`."""
+    return Parts(figures_of(parts.aside, kinds, to_choose=True), figures_of(parts.reported, kinds))
+
+
+def following(count: int) -> list[list[int]]:
+    """Return for each of so many splits the places of those on which its evaluator is chosen, half of the others."""
+    return [[(place + step) % count for step in range(1, (count - 1) // 2 + 1)] for place in range(count)]
+
+
+def run_both_ways(figures: Blocks, key: str) -> Blocks:
+    """Return a figure of the evaluators that were run with defended and with plain shadow models; NaN of the others."""
+    own, found = figures.conditions, figures.values[key]
+    keys = [(_study(facets), facets["evaluator"]) for facets in own]
+
+    def both(c: int) -> np.ndarray:
+        others = [~np.isnan(found[k]) for k, other in enumerate(keys) if other == keys[c]]
+        return np.where(np.all(others, axis=0), found[c], np.nan)
+
+    return replace(figures, values={key: tuple(map(both, range(len(own))))})
+
+
+@dataclass(frozen=True)
+class Strongest:
+    """A figure of the strongest evaluators, and entry -> evaluator -> on how many splits it is that one, as a share."""
+
+    scores: Blocks
+    broken_by: Mapping[str, Mapping[str, float]]
+
+
+def strongest(figures: Parts, key: str, adversaries: Mapping[str, Sequence[str]]) -> Strongest:
+    """Return a figure of each defense's strongest evaluator; no split is chosen for on rows that it is reported on.
+
+    The blocks have a condition for each adversary, data set and model, with splits as units; `adversaries`: name -> the
+    kinds of shadow model among which it chooses. An evaluator that few defenses met is not chosen, see `common`.
+    """
+    reported = figures.reported
+    conditions, units, values = list[Mapping[str, str]](), list[np.ndarray](), list[np.ndarray]()
+    named: dict[str, Counter[str]] = {label: Counter() for label in reported.entries}
+    studies = sorted({_study(own) for own in reported.conditions})
+    for attacker, (dataset, model) in itertools.product(sorted(adversaries), studies):
+        facets = {"dataset": dataset, "model": model}
+        tried = [c for c in reported.where(**facets) if reported.conditions[c]["attacker"] in adversaries[attacker]]
+        aside, shown = (np.stack([part.values[key][c] for c in tried]) for part in figures)
+        few = ~common(reported.entries, ~np.isnan(shown).all(axis=2))
+        reach = np.where(few[:, None, None], np.nan, _reach(aside, shown))
+        none = np.isnan(reach).all(axis=0)
+        best = np.where(np.isnan(reach), -np.inf, reach).argmax(axis=0)
+        own = np.where(none, np.nan, np.take_along_axis(shown, best[None], axis=0)[0])
+        for i, label in enumerate(reported.entries):
+            named[label].update(reported.conditions[tried[k]]["evaluator"] for k in best[i][~np.isnan(own[i])])
+        names = np.array([f"{dataset}, split {split}" for split in reported.units[tried[0]]], dtype=object)
+        at = np.argsort(names.astype(str))
+        conditions.append({**facets, "evaluator": STRONGEST, "attacker": attacker})
+        units.append(names[at])
+        values.append(own[:, at])
+    shares = {label: {name: n / own.total() for name, n in own.most_common()} for label, own in named.items()}
+    scores = {key: tuple(values)}
+    return Strongest(Blocks(reported.entries, tuple(conditions), tuple(units), scores, {"split": tuple(units)}), shares)
+
+
+def _reach(aside: np.ndarray, reported: np.ndarray) -> np.ndarray:
+    """Return what evaluators are chosen by for each split: the mean over those that follow it, NaN left out.
+
+    Args:
+        aside: figures on rows that were set aside ``(evaluators, entries, splits)``; they count where there are some.
+        reported: figures of the same shape.
+    """
+    if not np.isnan(aside).all():
+        return np.broadcast_to(_mean(aside), aside.shape)
+    found, places = np.full(reported.shape, np.nan), np.flatnonzero(~np.isnan(reported).all(axis=(0, 1)))
+    for place, others in zip(places, following(len(places)), strict=True):
+        found[:, :, place] = _mean(reported[:, :, places[others]])[:, :, 0]
+    return found
+
+
+def _mean(figures: np.ndarray) -> np.ndarray:
+    """Return the mean over the last axis, which is kept, without NaN."""
+    count = (~np.isnan(figures)).sum(axis=2, keepdims=True)
+    total = np.nansum(figures, axis=2, keepdims=True)
+    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+
+
+def _study(facets: Mapping[str, str]) -> tuple[str, str]:
+    return facets["dataset"], facets["model"]
+
+
+def _rows(scores: Blocks, kept: Sequence[np.ndarray]) -> Blocks:
+    """Return the scores of some of each condition's rows."""
+    return Blocks(
+        scores.entries,
+        scores.conditions,
+        tuple(units[own] for units, own in zip(scores.units, kept, strict=True)),
+        {
+            name: tuple(block[:, own] for block, own in zip(blocks, kept, strict=True))
+            for name, blocks in scores.values.items()
+        },
+        {name: tuple(fact[own] for fact, own in zip(facts, kept, strict=True)) for name, facts in scores.about.items()},
+    )

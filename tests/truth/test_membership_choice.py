@@ -1,0 +1,131 @@
+"""The worst attack where it is known: neither overstated where evaluators guess, nor understated where one does not."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy
+import torch
+from tests.truth.test_membership import PLAIN, Simulated, study
+
+from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores
+from imharness.stats import t_interval
+from imharness.tables import Blocks
+from imharness_membership.tables import report
+from imharness_membership.tables.cells import figures_at, scores_of
+from imharness_membership.tables.choice import Parts, figures_of_parts, following, parted, strongest
+
+WORST = {"adaptive": ("adaptive", "fixed")}
+STUDIES, EVALUATORS, ROWS = 2000, 14, 320
+
+
+def simulated(splits: int, truth: np.ndarray, *, spread: float = 0.0, own: float = 0.0, seed: int = 0) -> Parts:
+    """Return balanced accuracies of evaluators, and of as many defenses as there are studies.
+
+    Args:
+        truth: what each evaluator reaches in the mean over splits ``(evaluators,)``.
+        spread, own: standard deviations of what a split adds to all evaluators, and to each of them.
+    """
+    rng = np.random.default_rng(seed)
+    mean = truth[:, None, None] + spread * rng.normal(size=(1, STUDIES, splits))
+    mean = mean + own * rng.normal(size=(len(truth), STUDIES, splits))
+    shown = rng.binomial(ROWS, np.clip(mean, 0, 1)) / ROWS
+    entries, units = tuple(f"x/{i}" for i in range(STUDIES)), np.array([str(k) for k in range(splits)], dtype=object)
+    places = tuple(
+        {"dataset": "x/rows", "model": "x/model", "evaluator": f"x/{k:02}", "attacker": "adaptive"}
+        for k in range(len(truth))
+    )
+    blocks = Blocks(entries, places, (units,) * len(truth), {"accuracy": tuple(shown)}, {})
+    aside = Blocks(entries, places, (units,) * len(truth), {"accuracy": tuple(np.full_like(shown, np.nan))}, {})
+    return Parts(aside, blocks)
+
+
+def means(parts: Parts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the mean of each study and the ends of its interval over splits, each ``(studies,)``."""
+    found = strongest(parts, "accuracy", WORST).scores.values["accuracy"][0]
+    splits = found.shape[1]
+    reach = scipy.stats.t.ppf(0.975, splits - 1) * found.std(axis=1, ddof=1) / np.sqrt(splits)
+    one = t_interval(found[0])
+    assert (one.low, one.high) == pytest.approx((found[0].mean() - reach[0], found[0].mean() + reach[0]))
+    return found.mean(axis=1), found.mean(axis=1) - reach, found.mean(axis=1) + reach
+
+
+@pytest.mark.parametrize("splits", [3, 5, 8, 12])
+@pytest.mark.parametrize("own", [0.0, 0.02])
+@pytest.mark.parametrize("evaluators", [3, EVALUATORS])
+def test_intervals_of_the_strongest_of_evaluators_that_guess_cover_one_half(
+    splits: int, own: float, evaluators: int
+) -> None:
+    """Evaluators may have luck with a split's model, too (`own`): none is chosen on the model that it is shown on."""
+    mean, low, high = means(simulated(splits, np.full(evaluators, 0.5), own=own))
+    assert 0.93 <= np.mean((low <= 0.5) & (high >= 0.5)) <= 0.97
+    assert abs(mean.mean() - 0.5) < 3 * mean.std() / np.sqrt(STUDIES)
+
+
+@pytest.mark.parametrize(
+    ("truth", "most"),
+    [
+        (np.array([0.572] + [0.5] * 13), 0.001),
+        (np.array([0.572, 0.565, 0.56, 0.558, 0.55, 0.55] + [0.52] * 8), 0.008),
+        (np.linspace(0.55, 0.572, EVALUATORS), 0.008),
+    ],
+    ids=["one sees something", "some see nearly as much", "all see something"],
+)
+def test_a_worst_attack_is_not_understated(truth: np.ndarray, most: float) -> None:
+    """Twelve splits of 320 rows, as in the embedded profile."""
+    mean, low, high = means(simulated(12, truth, spread=0.015, own=0.01))
+    assert truth.max() - most <= mean.mean() <= truth.max() + 3 * mean.std() / np.sqrt(STUDIES)
+    assert np.mean(low > truth.max()) <= 0.035
+    if most == 0.001:
+        assert 0.93 <= np.mean((low <= truth.max()) & (high >= truth.max())) <= 0.97
+
+
+@pytest.mark.parametrize("count", range(3, 14))
+def test_no_two_splits_are_chosen_for_on_each_other(count: int) -> None:
+    others = following(count)
+    assert all(len(set(own)) == (count - 1) // 2 for own in others)
+    assert not any(place in others[other] for place, own in enumerate(others) for other in own)
+    assert not any(place in own for place, own in enumerate(others))
+
+
+class Knows(MembershipEvaluator):
+    """Learns from the shadow model on which side of its median confidence members are, and guesses at random else."""
+
+    info = Info(id="acme/knows", version="1")
+
+    def build(self, device: torch.device) -> InferMembership:
+        def infer(query: MembershipQuery) -> Scores:
+            own = query.target_outputs.gather(1, query.target_labels[:, None])[:, 0]
+            return own - query.shadow_outputs.gather(1, query.shadow_labels[:, None])[:, 0].median()
+
+        return infer
+
+
+def test_through_plan_run_and_tables_the_one_that_sees_is_shown_among_many_that_guess(tmp_path: Path) -> None:
+    """An overfitted model; what the evaluator reaches on all rows is what the board shows, and it is named."""
+    names = ["acme/knows", *(f"acme/noise[number={number}]" for number in range(12))]
+    options = {"splits": 6, "part": 150, "epochs": 60}
+    found = study(tmp_path, [PLAIN], names, [Knows()], options)
+    rows = found("SELECT split, member, score FROM evaluate WHERE evaluator = 'acme/knows' AND adaptive")
+    right = (rows["score"] >= 0) == rows["member"]
+    truth = np.mean(
+        [right[(rows["split"] == k) & (rows["member"] == m)].mean() for k in range(6) for m in (True, False)]
+    )
+    own = report(found)
+    shown = own.tables[0].rows[0].values["worst"].value
+    assert truth > 0.55
+    assert truth - 0.01 <= shown <= truth + 1e-9
+    assert next(iter(own.rankings[0].places[PLAIN].broken_by)) == "acme/knows"
+
+
+def test_with_two_splits_a_half_of_the_rows_is_set_aside_to_choose_on() -> None:
+    query = Simulated(2, 0, splits=2, evaluators=4, gap=(1.0, 0.0))
+    scores = scores_of(query)
+    aside, reported = parted(scores)
+    for all_rows, one, other in zip(scores.units, aside.units, reported.units, strict=True):
+        assert len(one) == len(all_rows) // 2
+        assert sorted([*one, *other]) == sorted(all_rows)
+    figures = figures_of_parts(parted(scores), figures_at())
+    shown = strongest(figures, "accuracy", WORST).scores.values["accuracy"][0]
+    assert not np.isnan(shown).any()
+    assert len(parted(scores_of(Simulated(2, 0, splits=3))).aside.units[0]) == 0
