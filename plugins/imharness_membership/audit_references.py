@@ -166,8 +166,8 @@ def read_references(path: Path) -> GivenReferences:
 
     An npz has ``member`` ``(K, n)`` and either ``log_odds`` ``(K, n)`` or ``probabilities`` ``(K, n, classes)``. A
     table has a row for each reference model and each row of the target, with the columns ``reference`` and ``row``,
-    numbers from 0, ``member`` (0 or 1), and ``log_odds`` or ``p0``, ``p1``, ... Rows of the target count members first, then
-    non-members, each in the order of its file.
+    numbers from 0, ``member`` (0 or 1), and ``log_odds`` or ``p0``, ``p1``, ... Rows of the target count members
+    first, then non-members, each in the order of its file.
     """
     if not path.is_file():
         raise UsageError(f"{path} does not exist.")

@@ -63,7 +63,8 @@ def of_references(target: Outputs, odds: Array, references: KnownReferences) -> 
             _calibration(Outputs(outputs, target.labels, own))
             for outputs, own in zip(references.outputs, member, strict=True)
         ]
-        yield _judged("calibration error on non-members", CALIBRATION, _calibration(target), np.array(others))
+        room = CALIBRATION + 1 / np.sqrt((~target.member).sum())
+        yield _judged("calibration error on non-members", room, _calibration(target), np.array(others))
 
 
 def _compared(

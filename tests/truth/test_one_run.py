@@ -48,7 +48,7 @@ def test_bounds_hold_for_the_gaussian_mechanism(epsilon: float, guesses: int | N
     assert ((found > epsilon).sum(axis=0) <= MOST_FALSE).all()
 
 
-@pytest.mark.parametrize("epsilon", [2.0, 4.0, 8.0])
+@pytest.mark.parametrize("epsilon", [3.0, 4.0, 8.0])
 def test_the_gaussian_bound_is_half_of_the_truth_where_the_number_of_guesses_is_chosen_beforehand(
     epsilon: float,
 ) -> None:
@@ -59,16 +59,16 @@ def test_the_gaussian_bound_is_half_of_the_truth_where_the_number_of_guesses_is_
 
 
 def test_the_choice_of_the_number_of_guesses_costs_a_tenth() -> None:
-    for epsilon in (2.0, 4.0, 8.0):
+    for epsilon in (3.0, 4.0, 8.0):
         chosen, paid = (np.median(many("gaussian", mu_of(epsilon), guesses=g)[:, 1]) for g in (CANARIES // 8, None))
         assert paid >= 0.85 * chosen
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_randomised_response_is_bounded_closely_by_the_bound_for_any_algorithm(epsilon: float) -> None:
-    found = many("response", epsilon, delta=0.0, guesses=CANARIES)[:, 0]
+    found = many("response", epsilon, delta=0.0, guesses=CANARIES // 2)[:, 0]
     assert (found > epsilon).sum() <= MOST_FALSE
-    assert np.median(found) > epsilon - 0.35
+    assert np.median(found) > 0.6 * epsilon
 
 
 def test_scores_that_say_nothing_have_no_epsilon() -> None:
