@@ -28,10 +28,10 @@ def of_shadow(target: Outputs, shadow: Outputs) -> Iterator[Likeness]:
         shares = [float(_right(part).mean()) for part in parts]
         spread = sum(share * (1 - share) / len(part.labels) for share, part in zip(shares, parts, strict=True))
         far = scipy.stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(spread)
-        yield Likeness(SHADOW, what, *shares, abs(shares[0] - shares[1]) > max(ACCURACY, far))
+        yield Likeness(SHADOW, what, *shares, bool(abs(shares[0] - shares[1]) > max(ACCURACY, far)))
     errors, counts = zip(*((_calibration(part), (~part.member).sum()) for part in (target, shadow)), strict=True)
     room = CALIBRATION + sum(1 / np.sqrt(count) for count in counts)
-    yield Likeness(SHADOW, "calibration error on non-members", *errors, abs(errors[0] - errors[1]) > room)
+    yield Likeness(SHADOW, "calibration error on non-members", *errors, bool(abs(errors[0] - errors[1]) > room))
     sizes = [float(part.member.sum()) for part in (target, shadow)]
     yield Likeness(SHADOW, "number of members", *sizes, abs(sizes[1] - sizes[0]) > SIZE * sizes[0])
 

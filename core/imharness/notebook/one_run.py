@@ -179,8 +179,8 @@ def _table(found: OneRunBounds) -> Table:
         entry="holds for",
         columns=(
             ColumnSpec(key="epsilon", label="epsilon, at least", description="Lower bound of epsilon.", better="lower"),
-            ColumnSpec(key="guesses", label="guesses", description="Canaries that were guessed."),
-            ColumnSpec(key="right", label="right", description="Guesses that are right."),
+            ColumnSpec(key="guesses", label="guesses", description="Canaries that were guessed.", decimals=0),
+            ColumnSpec(key="right", label="right", description="Guesses that are right.", decimals=0),
         ),
         rows=tuple(row(label, getattr(found, name)) for name, label, _ in FAMILIES),
         ranked_by="epsilon",
