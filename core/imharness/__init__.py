@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from imharness.notebook.evaluate import evaluate
     from imharness.notebook.load import load
     from imharness.notebook.objects import attack, defense, evaluator, metric
+    from imharness.notebook.one_run import OneRunAudit, audit_one_run
     from imharness.notebook.reconstruct import reconstruct
     from imharness.notebook.result import Result
     from imharness.notebook.run import run
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Audit",
+    "OneRunAudit",
     "Result",
     "attack",
     "audit",
+    "audit_one_run",
     "compare",
     "defense",
     "evaluate",

@@ -5,6 +5,7 @@ Song & Mittal (USENIX Security 2021), sections 3 and 4.
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,20 @@ import torch
 
 from imharness.data import fresh_numerics, generator
 from imharness.errors import UsageError
-from imharness.membership import Component, InferMembership, MembershipEvaluator, MembershipQuery
-from imharness.questions import Estimate, Finding, ModelAudit, Risk
+from imharness.membership import Component, Evidence, InferMembership, MembershipEvaluator, MembershipQuery
+from imharness.questions import Estimate, Finding, Likeness, ModelAudit, Risk
 from imharness.stats import NotTestable, chosen_half, correlate, tpr_at_fpr
 from imharness_membership.audit_inputs import Outputs
+from imharness_membership.audit_references import (
+    KnownReferences,
+    accuracy_on_references,
+    guessed,
+    learned_on_known,
+)
+from imharness_membership.evaluators.lira import Lira
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
+from imharness_membership.likelihood import log_odds
+from imharness_membership.likeness import of_references, of_shadow
 from imharness_membership.risk import THRESHOLDS, calibration, calibration_rmse, precision_and_recall, risk_scores
 from imharness_membership.roc import roc
 
@@ -33,38 +43,74 @@ NEEDS = {
     "gradients": "for want of the model itself, whose last layer has gradients to read",
 }
 """Evidence that an audit of outputs does not have -> why evaluators that read it are left out."""
+ONLY = {False: "an audit has outputs only", True: "an audit has outputs and references only"}
+"""Whether there are references -> what an audit has."""
 
 
-def standard(installed: Iterable[Component], rows: int) -> list[MembershipEvaluator]:
-    """Return the evaluators that need only outputs and labels; for many `rows`, without the slow one."""
-    found = [e for e in installed if isinstance(e, MembershipEvaluator) and not e.reads]
+@dataclass(frozen=True)
+class Known:
+    """What the adversary has: an evaluator that needs more takes no part.
+
+    Attributes:
+        references: answers of reference models on the tested rows, if there are any.
+        on_known: their answers on the rows with known membership, where they were trained on none of the rows.
+        labels: whether the true classes are known.
+    """
+
+    references: KnownReferences | None = None
+    on_known: KnownReferences | None = None
+    labels: bool = True
+
+    def lacks(self, evaluator: MembershipEvaluator) -> str:
+        """Return why an evaluator cannot take part, or ""."""
+        wanted = evaluator.reads - ({"references"} if self.references else set[Evidence]())
+        if wanted:
+            return "; ".join(NEEDS[name] for name in sorted(wanted))
+        if evaluator.needs_labels and not self.labels:
+            return "as it says nothing without the true classes"
+        outside = self.references is not None and self.references.outside
+        if outside and isinstance(evaluator, Lira) and evaluator.mode == "online":
+            return "as no reference model was trained on any of the rows"
+        return ""
+
+
+def standard(installed: Iterable[Component], rows: int, known: Known | None = None) -> list[MembershipEvaluator]:
+    """Return the evaluators that need no more than is known, by default outputs and labels.
+
+    For many `rows` the slow one is left out.
+    """
+    have = known or Known()
+    found = [e for e in installed if isinstance(e, MembershipEvaluator) and not have.lacks(e)]
     return [e for e in found if rows <= MANY or e.info.id != SLOW]
 
 
-def usable(chosen: Iterable[Component]) -> list[MembershipEvaluator]:
+def usable(chosen: Iterable[Component], known: Known | None = None) -> list[MembershipEvaluator]:
     """Return the requested evaluators; raises `UsageError` for one that an audit cannot use."""
-    found = []
+    found, have = [], known or Known()
     for evaluator in chosen:
         if not isinstance(evaluator, MembershipEvaluator):
             raise UsageError(f"{evaluator.label} is not a membership evaluator.")
-        if evaluator.reads:
-            wanted = ", ".join(sorted(evaluator.reads))
-            raise UsageError(f"{evaluator.label} needs {wanted}; an audit has outputs only.")
+        wanted = evaluator.reads - ({"references"} if have.references else set[Evidence]())
+        if wanted:
+            raise UsageError(
+                f"{evaluator.label} needs {', '.join(sorted(wanted))}; {ONLY[have.references is not None]}."
+            )
+        if lacking := have.lacks(evaluator):
+            raise UsageError(f"{evaluator.label} cannot take part, {lacking}.")
         found.append(evaluator)
     return found
 
 
-def untested(installed: Iterable[Component], used: Iterable[Component], named: bool) -> dict[str, str]:
+def untested(
+    installed: Iterable[Component], used: Iterable[Component], named: bool, known: Known | None = None
+) -> dict[str, str]:
     """Return why evaluators take no part; `named`: the user chose those that are `used`."""
-    known, found = {evaluator.label for evaluator in used}, {}
+    taken, found, have = {evaluator.label for evaluator in used}, {}, known or Known()
     for evaluator in installed:
-        if not isinstance(evaluator, MembershipEvaluator) or evaluator.label in known:
+        if not isinstance(evaluator, MembershipEvaluator) or evaluator.label in taken:
             continue
-        if evaluator.reads:
-            found[evaluator.label] = "; ".join(NEEDS[name] for name in sorted(evaluator.reads))
-        else:
-            slow = f"which is slow for more than {MANY:,} records"
-            found[evaluator.label] = "as others were asked for" if named else slow
+        slow = f"which is slow for more than {MANY:,} records"
+        found[evaluator.label] = have.lacks(evaluator) or ("as others were asked for" if named else slow)
     return found
 
 
@@ -77,36 +123,60 @@ def audit(
     *,
     has_shadow: bool = True,
     left_out: Mapping[str, str] | None = None,
+    known: Known | None = None,
 ) -> ModelAudit:
     """Let evaluators guess the target's members; they get its rows in a random order that is kept from them.
 
     Args:
         shadow: the rows from which they learn; `has_shadow`: whether a shadow model gave them, and not the target.
         left_out: evaluator -> why it takes no part.
+        known: what the adversary has beside outputs.
     """
+    have = known or Known()
     order = torch.randperm(len(target.labels), generator=generator(0)).numpy()
     outputs, labels, member = target.outputs[order], target.labels[order], target.member[order]
     query = _query(shadow, outputs, labels)
+    references = have.references and have.references.at(order)
     findings = []
     for number, evaluator in enumerate(evaluators):
         infer = evaluator.build(torch.device("cpu"))
-        known = _on_known(infer, shadow)
-        findings.append(_finding(evaluator, known, infer(query).numpy(), member, labels, outputs.shape[1]))
+        if references is None or "references" not in evaluator.reads:
+            right, scores = _on_known(infer, shadow), infer(query).numpy()
+        elif have.on_known is None:
+            right, scores = accuracy_on_references(infer, query, references), guessed(infer, query, references)
+        else:
+            own = guessed(infer, _query(shadow, shadow.outputs, shadow.labels), have.on_known)
+            right, scores = learned_on_known(guessed(infer, query, references), own, shadow.member)
+        findings.append(_finding(evaluator, right, scores, member, labels, outputs.shape[1]))
         progress(number + 1, len(evaluators))
-    right = outputs.argmax(axis=1) == labels
+    hits = outputs.argmax(axis=1) == labels
     return ModelAudit(
         members=int(member.sum()),
         nonmembers=int((~member).sum()),
         classes=outputs.shape[1],
-        train_accuracy=float(right[member].mean()),
-        test_accuracy=float(right[~member].mean()),
+        train_accuracy=float(hits[member].mean()) if have.labels else None,
+        test_accuracy=float(hits[~member].mean()) if have.labels else None,
         findings=findings,
-        risk=_risk(query, member, labels, right),
+        risk=_risk(query, member, labels, hits),
         known=len(shadow.labels),
         has_shadow=has_shadow,
         untested=dict(left_out or {}),
         digests={"target": _digest(target), "shadow": _digest(shadow)},
+        references=0 if references is None else len(references.member),
+        likeness=_likeness(target, shadow, have, has_shadow),
+        has_labels=have.labels,
     )
+
+
+def _likeness(target: Outputs, shadow: Outputs, known: Known, has_shadow: bool) -> list[Likeness]:
+    """Return how the adversary's own models compare with the target."""
+    if not known.labels:
+        return []
+    found = list(of_shadow(target, shadow)) if has_shadow and known.references is None else []
+    if known.references is not None:
+        own = log_odds(torch.from_numpy(target.outputs), torch.from_numpy(target.labels)).numpy()
+        found += of_references(target, own, known.references)
+    return found
 
 
 def _digest(part: Outputs) -> str:
@@ -122,8 +192,7 @@ def _on_known(infer: InferMembership, shadow: Outputs) -> float:
     half = chosen_half(np.arange(len(shadow.labels)))
     guess = np.empty(len(half), dtype=bool)
     for fit in (half, ~half):
-        part = Outputs(shadow.outputs[fit], shadow.labels[fit], shadow.member[fit])
-        guess[~fit] = infer(_query(part, shadow.outputs[~fit], shadow.labels[~fit])).numpy() >= 0
+        guess[~fit] = infer(_query(shadow.at(fit), shadow.outputs[~fit], shadow.labels[~fit])).numpy() >= 0
     return float(np.mean([(guess == shadow.member)[shadow.member == side].mean() for side in (True, False)]))
 
 

@@ -23,6 +23,10 @@ class Outputs:
     labels: Array
     member: Array
 
+    def at(self, chosen: Array) -> "Outputs":
+        """Return the chosen rows, by number or by a mask."""
+        return Outputs(self.outputs[chosen], self.labels[chosen], self.member[chosen])
+
 
 @dataclass(frozen=True)
 class Named:

@@ -15,6 +15,7 @@ from imharness.commands import Group, Share
 if TYPE_CHECKING:
     from imharness.membership import MembershipEvaluator
     from imharness.questions import Estimate, ModelAudit
+    from imharness_membership.audit import Known
 
 
 @click.group(cls=Group)
@@ -24,6 +25,15 @@ def membership() -> None:
 
 @membership.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--references",
+    "references_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Answers of K reference models on the n rows of the target, members first: an npz with member (K, n) and "
+    "log_odds (K, n) or probabilities (K, n, classes), or a csv or parquet table with the columns reference, row, "
+    "member, and log_odds or p0, p1, ...",
+)
 @click.option("--logits", is_flag=True, help="The outputs are logits, not probabilities.")
 @click.option(
     "--evaluator",
@@ -66,6 +76,7 @@ def membership() -> None:
 def audit(
     ctx: click.Context,
     file: Path,
+    references_file: Path | None,
     logits: bool,
     names: tuple[str, ...],
     per_class: bool,
@@ -84,28 +95,42 @@ def audit(
     from imharness.commands import every as installed
     from imharness.files import file_digest
     from imharness.questions import AuditSubject
+    from imharness_membership.audit import Known, untested
     from imharness_membership.audit import audit as audited
-    from imharness_membership.audit import untested
     from imharness_membership.audit_inputs import read_audit
+    from imharness_membership.audit_references import checked_references, copied, read_references
     from imharness_membership.track import MembershipTrack
 
     for output in filter(None, (json_file, html_file)):
         writable(output)
     report_file = report_file and page_file(report_file)
     parts = read_audit(file, logits)
-    evaluators = _evaluators(names, len(parts["target"].labels))
-    left_out = untested(installed("evaluator"), evaluators, bool(names))
+    target = parts["target"]
+    known = Known()
+    if references_file:
+        known = Known(checked_references(read_references(references_file), target.labels, True))
+    evaluators = _evaluators(names, len(target.labels), known)
+    left_out = untested(installed("evaluator"), evaluators, bool(names), known)
     with console.progress("evaluators") as advance:
-        found = audited(parts["shadow"], parts["target"], evaluators, advance, left_out=left_out)
+        found = audited(parts["shadow"], target, evaluators, advance, left_out=left_out, known=known)
     _print(found, per_class)
+    if known.references and (warning := copied(known.references, target.member)):
+        console.warn(warning)
     track, name = MembershipTrack(), model or file.name
     if json_file:
         json_file.write_text(json.dumps({"file": file.name, **found.facts()}, indent=1) + "\n", encoding="utf-8")
     if html_file:
         html_file.write_text(track.audit_page(found, name), encoding="utf-8")
     if report_file:
-        options = {"--evaluator": names, "--model": model, "--fail-above": fail_above, "--report": report_file}
-        subject = AuditSubject(name, _repeated(file, logits, options), fail_above, {file.name: file_digest(file)})
+        options = {
+            "--references": references_file,
+            "--evaluator": names,
+            "--model": model,
+            "--fail-above": fail_above,
+            "--report": report_file,
+        }
+        read = {own.name: file_digest(own) for own in (file, references_file) if own}
+        subject = AuditSubject(name, _repeated(file, logits, options), fail_above, read)
         write_page(report_file, track.audit_report(found, subject))
     for output in filter(None, (html_file, report_file)):
         console.say(f"report: {output}")
@@ -126,17 +151,17 @@ def _repeated(file: Path, logits: bool, options: Mapping[str, object]) -> str:
     return shlex.join(words)
 
 
-def _evaluators(names: tuple[str, ...], rows: int) -> list[MembershipEvaluator]:
-    """Return the requested evaluators, or all that need only outputs and labels."""
+def _evaluators(names: tuple[str, ...], rows: int, known: Known) -> list[MembershipEvaluator]:
+    """Return the requested evaluators, or all that need no more than is known."""
     from imharness.commands import console, find
     from imharness.commands import every as installed
     from imharness_membership.audit import MANY, SLOW, standard, usable
 
     if names:
-        return usable([find("evaluator", name) for name in names])
+        return usable([find("evaluator", name) for name in names], known)
     if rows > MANY:
         console.say(f"{SLOW} is left out because there are more than {MANY} rows; ask for it with --evaluator")
-    return standard(installed("evaluator"), rows)
+    return standard(installed("evaluator"), rows, known)
 
 
 def _print(found: ModelAudit, per_class: bool) -> None:
@@ -157,6 +182,8 @@ def _print(found: ModelAudit, per_class: bool) -> None:
             "The first row is the result: its evaluator was the most accurate on rows whose membership the adversary "
             "can check. Another row may be higher by chance."
         )
+    for line in found.mismatches():
+        console.say(f"differs from the target, which may hide what a better copy shows: {line}")
     for line in found.not_tested():
         console.say(f"not tested: {line}")
     risk = found.risk
@@ -182,3 +209,66 @@ def _shown(estimate: Estimate | None) -> str:
     if estimate is None:
         return "not defined: too few non-members"
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+
+
+@membership.command("one-run")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--defense", metavar="NAME", help="Train this defense of the board with canaries instead of reading FILE."
+)
+@click.option("--dataset", default="digits", show_default=True, metavar="NAME", help="The data that it trains on.")
+@click.option("--model", default="mlp", show_default=True, metavar="NAME", help="The network that it trains.")
+@click.option("--canaries", type=click.IntRange(20), default=1000, show_default=True, help="Mislabelled rows.")
+@click.option("--guesses", type=click.IntRange(2), help="Canaries to guess. Default: three numbers are tried and paid.")
+@click.option("--delta", type=Share(), default=1e-5, show_default=True, help="The delta that is put to the test.")
+@click.option("--confidence", type=Share(), default=0.95, show_default=True, help="With which the bound holds.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of coins and training.")
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path), metavar="FILE", help="Write the bounds here as JSON."
+)
+def one_run(
+    file: Path | None,
+    defense: str | None,
+    dataset: str,
+    model: str,
+    canaries: int,
+    guesses: int | None,
+    delta: float,
+    confidence: float,
+    seed: int,
+    json_file: Path | None,
+) -> None:
+    """Find a lower bound of epsilon from one training run.
+
+    FILE is an npz with the arrays scores and included, or a csv or parquet table with these columns: for each canary a
+    score, higher if the model knows it rather, and whether a fair coin put it into the training set (1) or not (0).
+    """
+    from dataclasses import asdict
+
+    from imharness.commands import console, writable
+    from imharness.errors import UsageError
+    from imharness.questions import CanaryScores
+    from imharness_membership.board_run import board_run, read_canaries
+    from imharness_membership.one_run import one_run_bounds
+
+    if (file is None) == (defense is None):
+        raise UsageError("give FILE or --defense NAME, one of them.")
+    if json_file:
+        writable(json_file)
+    if file:
+        scores, included = read_canaries(file)
+    else:
+        with console.progress("epochs") as advance:
+            scores, included, promised = board_run(str(defense), dataset, model, canaries, seed, advance)
+        told = "no epsilon" if promised is None else f"epsilon {promised[0]:.3g} at delta {promised[1]:g}"
+        console.say(f"{defense} promises {told}")
+    found = one_run_bounds(CanaryScores(scores, included, delta, confidence, guesses))
+    rows = [
+        (label, f"{bound.epsilon:.3f}", str(bound.guesses), str(bound.right))
+        for label, bound in (("any algorithm", found.any_algorithm), ("Gaussian trade-off", found.gaussian))
+    ]
+    title = f"Lower bounds of epsilon at delta {delta:g}, {100 * confidence:g}% confidence"
+    console.table(title, ["holds for", "epsilon, at least", "guesses", "right"], rows)
+    console.say(f"{found.canaries} canaries, {found.included} of them in the training set")
+    if json_file:
+        json_file.write_text(json.dumps(asdict(found), indent=1) + "\n", encoding="utf-8")

@@ -45,7 +45,7 @@ class ReferenceEvaluator(MembershipEvaluator):
         """
 
     def build(self, device: torch.device) -> InferMembership:
-        """Return the evaluator: statistic minus the threshold learnt on the first reference model."""
+        """Return the evaluator: statistic minus the threshold learnt on the first reference model, if it has one."""
 
         def infer(query: MembershipQuery) -> Scores:
             found = query.references
@@ -64,6 +64,7 @@ class ReferenceEvaluator(MembershipEvaluator):
             values, member = stand_in[order].cpu().numpy(), found.member[0][order].cpu().numpy()
             threshold = class_thresholds(values, member, np.zeros(len(values), dtype=np.int64), 1)
             clean = torch.nan_to_num(scores, nan=-SCALE).clamp(-SCALE, SCALE)
-            return clean - float(np.clip(threshold[0], -SCALE, SCALE))
+            learned = np.isfinite(threshold[0])  # a reference trained on none of the rows, or on all, teaches none
+            return clean - float(np.clip(threshold[0], -SCALE, SCALE)) if learned else clean
 
         return infer

@@ -24,7 +24,7 @@ from imharness.membership import (
     TrainingPlan,
     hookimpl,
 )
-from imharness.questions import AuditAnswer, AuditRequest, AuditSubject, ModelAudit
+from imharness.questions import AuditAnswer, AuditRequest, AuditSubject, CanaryScores, ModelAudit, OneRunBounds
 from imharness.tracks import Planned, Planner, Query, Selection, Step, TaskSpec, Track, TrackReport, Work, check_names
 from imharness_membership.steps import (
     canary,
@@ -187,6 +187,12 @@ class MembershipTrack(Track):
         from imharness_membership.answering import answered
 
         return answered(asked)
+
+    def audit_one_run(self, asked: CanaryScores) -> OneRunBounds:
+        """Return the lower bounds of epsilon that the guesses of one training run's canaries show."""
+        from imharness_membership.one_run import one_run_bounds
+
+        return one_run_bounds(asked)
 
     def audit_page(self, found: ModelAudit, name: str) -> str:
         """Return the report of an audit, with its pictures."""

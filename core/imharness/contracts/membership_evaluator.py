@@ -85,3 +85,5 @@ class MembershipEvaluator(Component, Builds[InferMembership]):
     declares = ("reads",)
     reads: ClassVar[frozenset[Evidence]] = frozenset()
     """The evidence that the evaluator needs beyond outputs and labels."""
+    needs_labels: ClassVar[bool] = False
+    """Whether it says nothing where the class that the model predicts stands for the true class."""

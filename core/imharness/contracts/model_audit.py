@@ -23,17 +23,33 @@ class GivenOutputs:
 
     Args:
         probabilities: should be ``(n, classes)``.
-        labels: should be ``(n,)``, the class of each row.
+        labels: should be ``(n,)``, the class of each row; None if nobody knows it.
         member: should be ``(n,)``, true for rows of the training set.
         called: the names of these three in messages.
         shadow: bool ``(n,)``, true for rows of a shadow model; None if all rows are of one model.
     """
 
     probabilities: Array
-    labels: Array
+    labels: Array | None
     member: Array
     called: tuple[str, str, str]
     shadow: npt.NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True)
+class GivenReferences:
+    """What a person gave as the answers of reference models on the target's rows, not checked yet.
+
+    Args:
+        answers: should be the log odds of the true class, log p_y - log(1 - p_y), ``(K, n)``, or probabilities
+            ``(K, n, classes)``.
+        member: should be ``(K, n)``, true where a reference model was trained on a row of the target.
+        called: the names of these two in messages.
+    """
+
+    answers: Array
+    member: Array
+    called: tuple[str, str] = ("references: answers", "references: member")
 
 
 @dataclass(frozen=True)
@@ -45,12 +61,14 @@ class AuditRequest:
         shadow: outputs of the shadow model, if they were given separately.
         evaluators: those that the user named, or else all that are on this machine.
         named: whether the user named them.
+        references: answers of reference models on the rows of the target, if there are any.
     """
 
     target: GivenOutputs
     shadow: GivenOutputs | None
     evaluators: Sequence[Component]
     named: bool
+    references: GivenReferences | None = None
 
 
 @dataclass(frozen=True)
@@ -105,28 +123,60 @@ class Risk:
 
 
 @dataclass(frozen=True)
+class Likeness:
+    """How a model that the adversary trained compares with the target in one respect.
+
+    Args:
+        what: what was measured, in words.
+        of: "shadow model" or "reference models"; `other` is its number, the mean of several.
+        differs: whether the difference is larger than chance and than what attacks bear; they then may show less than
+            an adversary who trains a better copy.
+    """
+
+    of: str
+    what: str
+    target: float
+    other: float
+    differs: bool
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.target:.4g} (target), {self.other:.4g} ({self.of})"
+
+
+@dataclass(frozen=True)
 class ModelAudit:
     """Everything that an audit found.
 
     Args:
+        train_accuracy, test_accuracy: of the target on members and on others; None without labels.
         known: rows from which evaluators learnt, whose membership they knew.
         has_shadow: whether these are rows of a shadow model, and not other rows of the same model.
         untested: evaluator -> why it took no part.
         digests: "target" and "shadow" -> sha256 of the bytes of its probabilities (float32), labels (int64) and
             membership (one byte each), one after the other, in the order in which the rows were given.
+        references: number of reference models.
+        likeness: how shadow model and reference models compare with the target.
+        has_labels: whether the rows have labels; without them the class that the target predicts stands for it.
     """
 
     members: int
     nonmembers: int
     classes: int
-    train_accuracy: float
-    test_accuracy: float
+    train_accuracy: float | None
+    test_accuracy: float | None
     findings: list[Finding]
     risk: Risk
     known: int
     has_shadow: bool
     untested: Mapping[str, str]
     digests: Mapping[str, str]
+    references: int = 0
+    likeness: Sequence[Likeness] = ()
+    has_labels: bool = True
+
+    def mismatches(self) -> list[str]:
+        """Return in words where shadow model or reference models differ from the target."""
+        return [str(own) for own in self.likeness if own.differs]
 
     def ordered(self) -> list[Finding]:
         """Return all findings, that of the evaluator first that was most accurate on the rows with known membership.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from imharness.contracts.attack import Target
     from imharness.contracts.image_dataset import ImageSet
     from imharness.contracts.model_audit import AuditAnswer, AuditRequest, AuditSubject, ModelAudit
+    from imharness.contracts.one_run import CanaryScores, OneRunBounds
     from imharness.contracts.purification import Purifier
     from imharness.contracts.randomness import ImageRng
     from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
@@ -262,8 +263,8 @@ class Track(Component):
     """One benchmark: a plan, the steps that compute its cells, and its tables.
 
     A track may also answer the questions of notebooks: `profiles`, `own_objects`, `folder_dataset` and
-    `takes_bare_images` say what `imharness.evaluate` takes, and `imharness.audit` and `imharness.reconstruct` call
-    `audit` and `reconstruct`. A track that does not answer them leaves these as they are.
+    `takes_bare_images` say what `imharness.evaluate` takes, and `imharness.audit`, `imharness.audit_one_run` and
+    `imharness.reconstruct` call the methods of the same names. A track that does not answer leaves these as they are.
     """
 
     kind: ClassVar[str] = "track"
@@ -325,6 +326,10 @@ class Track(Component):
     def audit_report(self, found: ModelAudit, subject: AuditSubject) -> str:
         """Return an audit for readers who are no statisticians, as one printable page of HTML without a request."""
         raise UsageError(f"track {self.info.id} audits no models.")
+
+    def audit_one_run(self, asked: CanaryScores) -> OneRunBounds:
+        """Return lower bounds of epsilon from one training run; raises `UsageError` for canaries that do not fit."""
+        raise UsageError(f"track {self.info.id} audits no training runs.")
 
     def reconstruct(self, asked: SharedGradients) -> Reconstructed:
         """Return the images that an attack rebuilds from gradients; raises `UsageError` if these do not fit."""

@@ -2,9 +2,11 @@
 
 OFFERS = {
     "Audit": "audit",
+    "OneRunAudit": "one_run",
     "Result": "result",
     "attack": "objects",
     "audit": "audit",
+    "audit_one_run": "one_run",
     "compare": "compare",
     "defense": "objects",
     "evaluate": "evaluate",

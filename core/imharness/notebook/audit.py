@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +24,10 @@ from imharness.contracts.model_audit import (
     ModelAudit,
 )
 from imharness.errors import UsageError
-from imharness.notebook.arguments import listed, place, real, shown, text, wrong
+from imharness.notebook.arguments import flag, listed, place, real, seed_of, shown, text, wrong
 from imharness.notebook.given import array_of, component_from, track_that
 from imharness.notebook.objects import Own
+from imharness.notebook.references import references_of, trained_for
 from imharness.notebook.result import Result
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 
@@ -108,14 +110,32 @@ class Audit(Result):
         return [self.measured, *(f"Not tested: {line}." for line in self.found.not_tested())]
 
 
-def audit(target: Any, shadow: Any = None, *, evaluators: Sequence[str | Component | Own] | None = None) -> Audit:
+def audit(
+    target: Any = None,
+    shadow: Any = None,
+    *,
+    references: Any = None,
+    train: Callable[[npt.NDArray[np.int64], int], Any] | None = None,
+    data: Any = None,
+    evaluators: Sequence[str | Component | Own] | None = None,
+    seed: int = 0,
+    cache: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+) -> Audit:
     """Find out how much a model gives away about its training rows, as `harness membership audit` does.
+
+    The strongest attacks (LiRA, RMIA, Attack-R) compare the target with reference models, trained on known random
+    halves of the rows. Give their answers, or let them be trained:
+
+        ih.audit(target, references=(log_odds, member))
+        ih.audit(train=train, data=(inputs, labels), references=16)
 
     Args:
         target: the outputs of the model on rows whose membership is known, in one of these forms.
 
             - A mapping, or an object, with ``probabilities`` ``(n, classes)`` in [0, 1] that sum to 1, ``labels``
-              ``(n,)``, whole numbers from 0, and ``member`` ``(n,)``, true for rows of the training set.
+              ``(n,)``, whole numbers from 0, and ``member`` ``(n,)``, true for rows of the training set. Without
+              ``labels`` the class that each model predicts stands for the true one.
             - A data frame with the columns ``member`` (0 or 1), ``label``, ``p0``, ``p1``, ... If it also has a column
               ``model`` ("shadow" or "target"), it holds the rows of both models.
             - ``(model, members, nonmembers)``: a torch module and two loaders, each of which yields pairs of inputs and
@@ -124,11 +144,27 @@ def audit(target: Any, shadow: Any = None, *, evaluators: Sequence[str | Compone
         shadow: the outputs, in one of the same forms, of a model that the adversary trained like the target, but on
             their own rows; evaluators learn from it. Without a shadow they learn from half of the target's rows, whose
             membership they then know, and are tested on the other half.
+        references: answers of K reference models, at least 4, on the rows of the target, as a pair or as a mapping with
+            ``member`` and ``log_odds`` or ``probabilities``. Answers are log odds of the true class, log p_y - log(1 -
+            p_y), ``(K, n)``, or probabilities ``(K, n, classes)``; the first model of probabilities is also the shadow,
+            if none is given. ``member``, ``(K, n)``, is true where a model was trained on a row; all false for models
+            that saw none of the rows, which takes half of the rows to learn thresholds from. With ``train``: how many
+            reference models are trained, 16 by default.
+        train: ``train(indices, seed) -> model`` trains on these rows of the data and returns a torch module, a model
+            with ``predict_proba``, or a function of inputs. Reference models are trained in pairs on complementary
+            random halves; without a target, it is trained on a random half, too. The answers of each model are kept
+            when it is trained, so that an audit that was interrupted goes on, and one that is repeated trains nothing.
+        data: ``(inputs, labels)``, the rows of the target in its order.
         evaluators: names such as ``"confidence"``, or what `ih.evaluator` returns; by default all that need only
-            outputs and labels, without the slow NN attack if there are more than 50,000 rows.
+            what was given, without the slow NN attack if there are more than 50,000 rows.
+        seed: the seed of halves and trainings.
+        cache: the folder where answers of trained models are kept; by default a folder of the user's cache.
+        progress: whether to show a bar while models are trained.
 
     Returns:
         Balanced accuracy, AUC and true-positive rates of every evaluator with 95% intervals, and privacy risk scores.
+        `Audit.found` also says how shadow and reference models differ from the target, and the text below the table
+        warns where they differ too much.
 
     Raises:
         UsageError: an argument does not fit; the message names it, and the row if there is one.
@@ -138,13 +174,20 @@ def audit(target: Any, shadow: Any = None, *, evaluators: Sequence[str | Compone
     """
     from imharness.notebook.randomness import say_who_drew
 
+    if train is not None:
+        target, references = trained_for(
+            target, train, data, references, seed_of(seed), cache, flag("progress", progress)
+        )
+    elif data is not None or target is None:
+        raise UsageError("target: give the outputs of a model, or a training function and its data.")
     tested = _outputs("target", target)
     if _has_both(target):
         if shadow is not None:
             raise UsageError("shadow: the column model of target says which rows are the shadow's; leave shadow out.")
         tested = replace(tested, shadow=_of_shadow(target))
     known = None if shadow is None else _outputs("shadow", shadow)
-    asked = AuditRequest(tested, known, _chosen(evaluators), evaluators is not None)
+    others = None if references is None else references_of(references)
+    asked = AuditRequest(tested, known, _chosen(evaluators), evaluators is not None, others)
     answer = track_that("audit").audit(asked)
     say_who_drew()
     findings = answer.found.ordered()
@@ -154,14 +197,17 @@ def audit(target: Any, shadow: Any = None, *, evaluators: Sequence[str | Compone
         {"audit": lambda: _columns_of(findings)},
         found=answer.found,
         measured=answer.measured,
-        call=_call(shadow is not None, None if evaluators is None else asked.evaluators),
+        call=_call(
+            {"target": True, "shadow": shadow is not None, "references=references": references is not None},
+            None if evaluators is None else asked.evaluators,
+        ),
     )
 
 
-def _call(has_shadow: bool, evaluators: Sequence[Component] | None) -> str:
+def _call(given: Mapping[str, bool], evaluators: Sequence[Component] | None) -> str:
     """Return the line of Python that asked for the audit; `evaluators`: those that were named."""
     named = [] if evaluators is None else [f"evaluators={[each.label for each in evaluators]}"]
-    return f"ih.audit({', '.join(['target', *(['shadow'] if has_shadow else []), *named])})"
+    return f"ih.audit({', '.join([*(word for word, there in given.items() if there), *named])})"
 
 
 def _of_shadow(frame: Any) -> npt.NDArray[np.bool_]:
@@ -188,9 +234,15 @@ def _outputs(name: str, given: Any) -> GivenOutputs:
     if _is_frame(given):
         called = (f"{name}: columns p0, p1, ...", f"{name}: column label", f"{name}: column member")
         return GivenOutputs(*_columns(name, given), called)
-    probabilities, labels, member = (array_of(f"{name}: {part}", _part(name, given, part)) for part in ARRAYS)
+    kept = [part for part in ARRAYS if part != "labels" or _has(given, part)]
+    parts = {part: array_of(f"{name}: {part}", _part(name, given, part)) for part in kept}
+    probabilities, labels, member = parts["probabilities"], parts.get("labels"), parts["member"]
     called = (f"{name}: probabilities", f"{name}: labels", f"{name}: member")
     return GivenOutputs(probabilities, labels, member, called)
+
+
+def _has(given: Any, part: str) -> bool:
+    return given.get(part) is not None if isinstance(given, Mapping) else getattr(given, part, None) is not None
 
 
 def _part(name: str, given: Any, part: str) -> Any:

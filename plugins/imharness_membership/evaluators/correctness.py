@@ -13,6 +13,7 @@ class Correctness(MembershipEvaluator):
     """Predicts membership from whether the prediction is right; needs no shadow model."""
 
     info = Info(id="harness/correctness", version="1", paper="song2021")
+    needs_labels = True
 
     def build(self, device: torch.device) -> InferMembership:
         """Return the evaluator: +1/2 for a right prediction, -1/2 for a wrong one."""

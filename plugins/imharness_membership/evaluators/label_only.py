@@ -16,6 +16,7 @@ class LabelOnly(MembershipEvaluator):
     """Predicts membership from how often noisy copies of a row are classified right."""
 
     info = Info(id="harness/label-only", version="1", paper="choquette-choo2021")
+    needs_labels = True
     reads = frozenset[Evidence]({"robustness"})
     per_class: bool = Field(default=False, description="One threshold per class; otherwise one for all.")
 

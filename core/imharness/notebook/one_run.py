@@ -1,0 +1,187 @@
+"""`ih.audit_one_run`: a lower bound of epsilon from one training run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.contracts.one_run import CanaryScores, LowerBound, OneRunBounds
+from imharness.contracts.randomness import derive_seed
+from imharness.errors import UsageError
+from imharness.notebook.arguments import real, seed_of, whole
+from imharness.notebook.given import array_of, track_that
+from imharness.notebook.result import Result
+from imharness.notebook.trained import log_odds, trainer_of
+from imharness.results.tables import ColumnSpec, Row, Table, Value
+
+FAMILIES = (
+    ("any_algorithm", "any algorithm", "holds whatever the algorithm is (Steinke, Nasr & Jagielski 2023)"),
+    ("gaussian", "Gaussian", "holds where errors trade off as for Gaussian noise (Mahloujifar et al. 2025)"),
+)
+"""Attribute of the bounds, the label of its row, and what it says."""
+
+
+@dataclass(frozen=True, repr=False)
+class OneRunAudit(Result):
+    """The lower bounds of epsilon that one training run shows, as a table of two rows.
+
+    `found` has all numbers in full precision.
+    """
+
+    found: OneRunBounds = field(kw_only=True)
+
+    @property
+    def epsilon(self) -> float:
+        """The lower bound that holds for any algorithm."""
+        return self.found.any_algorithm.epsilon
+
+    def _notes(self) -> list[str]:
+        found = self.found
+        paid = (
+            f"The confidence is divided among {len(found.tried)} numbers of guesses that were tried "
+            f"({', '.join(map(str, found.tried))}). "
+            if len(found.tried) > 1
+            else ""
+        )
+        return [
+            f"Measured on {found.canaries} canaries, of which coins put {found.included} into the training set. "
+            f"Each epsilon is a lower bound: with {100 * found.confidence:g}% confidence, the training is not "
+            f"(epsilon, delta)-private for a smaller one at delta {found.delta:g}. {paid}"
+            f"The row any algorithm {FAMILIES[0][2]}; the row Gaussian {FAMILIES[1][2]}, and for DP-SGD with sampled "
+            "batches it is an approximation. A bound of 0 shows nothing, neither that the training is private nor that "
+            "it is not."
+        ]
+
+
+def audit_one_run(
+    scores: Any = None,
+    included: Any = None,
+    *,
+    train: Callable[[npt.NDArray[np.int64], int], Any] | None = None,
+    data: Any = None,
+    canaries: Any = 1000,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+    guesses: int | None = None,
+    seed: int = 0,
+    cache: str | os.PathLike[str] | None = None,
+) -> OneRunAudit:
+    """Find a lower bound of epsilon from one training run: how private it is at most, whatever it promises.
+
+    Fair coins decide, independently for each canary, whether it is in the training set; then the model is trained once.
+    From a score of each canary the audit guesses the coins of the canaries with the highest and the lowest scores, and
+    abstains from the others. Guesses that are right too often show that epsilon is not small. Give either the scores
+    and the coins of a training of yours, or a function that trains:
+
+        ih.audit_one_run(scores, included)
+        ih.audit_one_run(train=train, data=(inputs, labels), canaries=1000)
+
+    Args:
+        scores: ``(m,)``, one number for each canary, higher if the model knows it rather, such as the log odds of its
+            label, or minus its loss. They may depend on the trained model and not on the coins.
+        included: ``(m,)``, true for canaries that the coins put into the training set.
+        train: ``train(indices, seed) -> model`` trains on these rows of the data and returns a torch module, a model
+            with ``predict_proba``, or a function of inputs. Its answers are kept, and not computed again.
+        data: ``(inputs, labels)``, all rows: those that are always trained on, and the canaries.
+        canaries: how many rows, drawn at random, are canaries; or their row numbers. Rows with wrong labels, or unlike
+            all others, are stronger canaries than ordinary ones.
+        delta: the delta of the (epsilon, delta)-differential privacy that is put to the test.
+        confidence: the probability with which the bound holds.
+        guesses: how many canaries are guessed; choose it before you see scores. By default three numbers are tried, and
+            the confidence is divided among them.
+        seed: the seed of the coins and of the training.
+        cache: the folder where answers of trained models are kept; by default a folder of the user's cache.
+
+    Returns:
+        Two lower bounds: one that holds for any algorithm, and a larger one for algorithms like Gaussian noise.
+
+    Raises:
+        UsageError: an argument does not fit, or the coins were not fair.
+
+    Steinke, Nasr & Jagielski, "Privacy Auditing with One (1) Training Run" (NeurIPS 2023); Mahloujifar, Melis &
+    Chaudhuri, "Auditing f-Differential Privacy in One Run" (ICML 2025).
+    """
+    delta, confidence = real("delta", delta), real("confidence", confidence)
+    if not 0 <= delta < 1:
+        raise UsageError(f"delta: expected a number from 0, below 1, got {delta:g}.")
+    if not 0 < confidence < 1:
+        raise UsageError(f"confidence: expected a number between 0 and 1, got {confidence:g}.")
+    guesses = None if guesses is None else whole("guesses", guesses)
+    if train is None:
+        values, coins = _given(scores, included)
+    elif scores is not None or included is not None:
+        raise UsageError("scores: give scores and coins, or a training function, not both.")
+    else:
+        values, coins = _trained(train, data, canaries, seed_of(seed), cache)
+    asked = CanaryScores(values, coins, delta, confidence, guesses)
+    found: OneRunBounds = track_that("audit_one_run").audit_one_run(asked)
+    return OneRunAudit("One-run audit", [_table(found)], {"canaries": lambda: _rows(asked)}, found=found)
+
+
+def _given(scores: Any, included: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Return the checked scores and coins."""
+    values, coins = array_of("scores", scores).astype(np.float64), array_of("included", included)
+    if values.ndim != 1 or coins.shape != values.shape:
+        raise UsageError(f"included: scores and coins must have one shape (m,), got {values.shape} and {coins.shape}.")
+    if not np.isfinite(values).all():
+        raise UsageError(f"scores: number {int(np.flatnonzero(~np.isfinite(values))[0])} is NaN or infinite.")
+    if not np.isin(coins, (0, 1)).all():
+        raise UsageError("included: must hold true and false, or 1 and 0.")
+    return values, coins.astype(bool)
+
+
+def _trained(
+    train: Any, data: Any, canaries: Any, seed: int, cache: Any
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Throw the coins, train once, and return the log odds of the canaries' labels, and the coins."""
+    own = trainer_of(train, data, cache)
+    rng = np.random.default_rng(derive_seed("one-run audit", seed))
+    rows = _canaries(canaries, len(own.labels), rng)
+    coins = rng.random(len(rows)) < 0.5
+    chosen = np.ones(len(own.labels), dtype=bool)
+    chosen[rows] = coins
+    return log_odds(own.answers(chosen, seed)[rows], own.labels[rows]), coins
+
+
+def _canaries(given: Any, n: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Return the row numbers of the canaries."""
+    found = array_of("canaries", given)
+    if found.ndim == 0:
+        count = whole("canaries", given)
+        if not 1 <= count <= n:
+            raise UsageError(f"canaries: expected a number from 1 to {n}, the number of rows, got {count}.")
+        return rng.permutation(n)[:count]
+    if found.ndim != 1 or found.dtype.kind not in "iu" or len(np.unique(found)) != len(found):
+        raise UsageError("canaries: expected their number, or distinct row numbers.")
+    if len(found) and not 0 <= found.min() <= found.max() < n:
+        raise UsageError(f"canaries: row numbers go from 0 to {n - 1}.")
+    return found.astype(np.int64)
+
+
+def _rows(asked: CanaryScores) -> dict[str, npt.NDArray[Any]]:
+    return {"score": asked.scores, "included": asked.included}
+
+
+def _table(found: OneRunBounds) -> Table:
+    def row(label: str, bound: LowerBound) -> Row:
+        values = {"epsilon": bound.epsilon, "guesses": bound.guesses, "right": bound.right}
+        return Row(label=label, values={key: Value(value=float(number)) for key, number in values.items()})
+
+    return Table(
+        id="bounds",
+        title="Lower bounds of epsilon",
+        caption=f"With {100 * found.confidence:g}% confidence, delta {found.delta:g}, {found.canaries} canaries.",
+        entry="holds for",
+        columns=(
+            ColumnSpec(key="epsilon", label="epsilon, at least", description="Lower bound of epsilon.", better="lower"),
+            ColumnSpec(key="guesses", label="guesses", description="Canaries that were guessed.", decimals=0),
+            ColumnSpec(key="right", label="right", description="Guesses that are right.", decimals=0),
+        ),
+        rows=tuple(row(label, getattr(found, name)) for name, label, _ in FAMILIES),
+        ranked_by="epsilon",
+    )

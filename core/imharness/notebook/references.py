@@ -1,0 +1,78 @@
+"""Reads what people give as reference models of `ih.audit`, or trains these with a function that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.contracts.model_audit import GivenReferences
+from imharness.contracts.randomness import derive_seed
+from imharness.errors import UsageError
+from imharness.notebook.arguments import whole, wrong
+from imharness.notebook.given import array_of
+from imharness.notebook.progress import shown_progress
+from imharness.notebook.trained import Trainer, trainer_of
+
+COUNT, FEWEST, MOST = 16, 4, 4096
+"""The number of reference models that are trained by default, and the bounds of this number."""
+KINDS = ("log_odds", "probabilities")
+
+
+def references_of(given: Any) -> GivenReferences:
+    """Return the answers and the membership of reference models; raises `UsageError`."""
+    if isinstance(given, Mapping):
+        kinds = [name for name in KINDS if given.get(name) is not None]
+        if len(kinds) != 1 or given.get("member") is None:
+            raise wrong("references", "a mapping with member, and log_odds or probabilities", sorted(map(str, given)))
+        answers, called = given[kinds[0]], (f"references: {kinds[0]}", "references: member")
+        return GivenReferences(array_of(called[0], answers), array_of(called[1], given["member"]), called)
+    if isinstance(given, tuple | list) and len(given) == 2:
+        return GivenReferences(array_of("references: answers", given[0]), array_of("references: member", given[1]))
+    raise wrong("references", "a pair (answers, member) or a mapping; a number only with train=", given)
+
+
+def trained_for(
+    target: Any, train: Any, data: Any, references: Any, seed: int, cache: Any, progress: bool
+) -> tuple[Any, dict[str, npt.NDArray[Any]]]:
+    """Return the target, which is trained where it is None, and the answers of trained reference models.
+
+    Args:
+        references: their number; None means 16.
+    """
+    count = COUNT if references is None else whole("references", references)
+    if not FEWEST <= count <= MOST:
+        raise UsageError(f"references: expected a number from {FEWEST} to {MOST}, got {count}.")
+    own = trainer_of(train, data, cache)
+    masks = halves(len(own.labels), count, seed)
+    models = [] if target is not None else [(_half(len(own.labels), "target", seed), "target")]
+    models += [(mask, f"reference {number}") for number, mask in enumerate(masks)]
+    answers = []
+    with shown_progress("trained models", progress) as advance:
+        for number, (mask, part) in enumerate(models):
+            answers.append(_answers(own, mask, part, seed))
+            advance(number + 1, len(models))
+    if target is None:
+        target = {"probabilities": answers.pop(0), "labels": own.labels, "member": models[0][0]}
+    return target, {"probabilities": np.stack(answers), "member": masks}
+
+
+def halves(rows: int, count: int, seed: int) -> npt.NDArray[np.bool_]:
+    """Return the rows on which each reference model is trained, bool ``(count, rows)``: pairs of complementary halves.
+
+    So half of the models were trained on each row, if their number is even (Zarifzadeh, Liu & Shokri, ICML 2024).
+    """
+    firsts = [_half(rows, f"pair {number}", seed) for number in range((count + 1) // 2)]
+    return np.stack([own for first in firsts for own in (first, ~first)])[:count]
+
+
+def _half(rows: int, part: str, seed: int) -> npt.NDArray[np.bool_]:
+    order = np.random.default_rng(derive_seed("half", part, seed)).permutation(rows)
+    return np.asarray(order < rows // 2)
+
+
+def _answers(own: Trainer, mask: npt.NDArray[np.bool_], part: str, seed: int) -> npt.NDArray[np.float32]:
+    """Return a model's answers; every model has a seed of its own, small enough for any library."""
+    return own.answers(mask, derive_seed("training", part, seed) % 2**31)

@@ -1,0 +1,206 @@
+"""Reference models of an audit: their answers on the target's rows, and how evaluators use them."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from imharness.errors import UsageError
+from imharness.files import read_arrays, read_columns
+from imharness.membership import InferMembership, MembershipQuery, References
+from imharness.questions import GivenReferences
+from imharness.stats import balanced_accuracy, chosen_half
+from imharness_membership.audit_inputs import Array, Named, Outputs, checked
+from imharness_membership.likelihood import log_odds
+from imharness_membership.thresholds import class_thresholds
+
+FEWEST = 4
+"""The fewest reference models: one stands in for the target, and those that are left need a mean and a variance."""
+CHECKED = 2
+"""So many reference models are attacked by the others, to see how accurate an evaluator is where members are known."""
+ALIKE = 0.75
+"""References whose members agree with the target's on more than this share of the rows were not drawn independently."""
+
+
+@dataclass(frozen=True)
+class KnownReferences:
+    """Answers of K reference models on rows of the target.
+
+    Attributes:
+        log_odds: of the true class, float32 ``(K, n)``.
+        member: bool ``(K, n)``, which rows each was trained on.
+        outputs: probabilities float32 ``(K, n, classes)``, where they were given.
+    """
+
+    log_odds: Array
+    member: Array
+    outputs: Array | None = None
+
+    @property
+    def outside(self) -> bool:
+        """Whether none of the models was trained on any of the rows."""
+        return not self.member.any()
+
+    def at(self, chosen: Array) -> "KnownReferences":
+        """Return the answers on the chosen rows, by number or by a mask."""
+        outputs = None if self.outputs is None else self.outputs[:, chosen]
+        return KnownReferences(self.log_odds[:, chosen], self.member[:, chosen], outputs)
+
+    def without(self, number: int) -> "KnownReferences":
+        """Return all models but one."""
+        kept = np.arange(len(self.member)) != number
+        outputs = None if self.outputs is None else self.outputs[kept]
+        return KnownReferences(self.log_odds[kept], self.member[kept], outputs)
+
+    def shadow(self, labels: Array) -> Outputs | None:
+        """Return the first model as a shadow model, whose members are known; None if only log odds were given."""
+        return None if self.outputs is None or self.outside else Outputs(self.outputs[0], labels, self.member[0])
+
+
+def checked_references(given: GivenReferences, labels: Array, has_labels: bool) -> KnownReferences:
+    """Return the checked answers on rows with these labels; raises `UsageError` that names the argument."""
+    answers, mask = given.answers, given.member
+    where, whose = given.called
+    n = len(labels)
+    if answers.ndim not in (2, 3) or answers.shape[1] != n or answers.dtype.kind not in "iuf":
+        raise UsageError(
+            f"{where} must be log odds (references, rows) or probabilities (references, rows, classes) for the {n} "
+            f"rows of the target, got {answers.dtype} {answers.shape}."
+        )
+    if len(answers) < FEWEST:
+        raise UsageError(f"{where}: at least {FEWEST} reference models are needed, got {len(answers)}.")
+    if mask.shape != answers.shape[:2] or not np.isin(mask, (0, 1)).all():
+        raise UsageError(f"{whose} must hold true and false with shape {answers.shape[:2]}, got {mask.shape}.")
+    member = mask.astype(bool)
+    mixed = member.any(axis=1) & ~member.all(axis=1)
+    if member.any() and not mixed.all():
+        raise UsageError(
+            f"{whose}: reference {int(np.flatnonzero(~mixed)[0])} was trained on all or on none of the rows; each must "
+            "be trained on some of them, or all references on none."
+        )
+    if answers.ndim == 3:
+        flat, _ = checked(
+            answers.reshape(-1, answers.shape[2]),
+            np.tile(labels, len(answers)),
+            Named(where, "labels", "apply a softmax"),
+        )
+        odds = log_odds(torch.from_numpy(flat), torch.from_numpy(np.tile(labels, len(answers)))).numpy()
+        return KnownReferences(odds.reshape(member.shape), member, flat.reshape(answers.shape))
+    if not has_labels:
+        raise UsageError(f"{where}: without labels, give probabilities of all classes instead of log odds.")
+    if not np.isfinite(answers).all():
+        raise UsageError(f"{where} holds NaN or infinity; log odds of outputs that are certain can be clipped at 60.")
+    if ((answers >= 0) & (answers <= 1)).all():
+        raise UsageError(f"{where} lie in [0, 1]; log odds are needed, log p - log(1 - p) of the true class.")
+    return KnownReferences(answers.astype(np.float32), member)
+
+
+def copied(references: KnownReferences, member: Array) -> str:
+    """Return a warning if the references' members are those of the target rather than drawn independently, or ""."""
+    agree = (references.member == member).mean(axis=1)
+    number = int(agree.argmax())
+    if references.outside or agree[number] <= ALIKE:
+        return ""
+    return (
+        f"reference {number} was trained on almost the rows of the target: their memberships agree on "
+        f"{100 * agree[number]:.0f}% of the rows"
+    )
+
+
+def guessed(infer: InferMembership, query: MembershipQuery, references: KnownReferences) -> Array:
+    """Return the scores of an evaluator that reads references, for the target's rows."""
+    return infer(replace(query, references=_as_evidence(query, references))).numpy()
+
+
+def accuracy_on_references(infer: InferMembership, query: MembershipQuery, references: KnownReferences) -> float:
+    """Return the balanced accuracy of guesses about members of reference models, each attacked by the others."""
+    found = []
+    for number in range(len(references.member))[-CHECKED:]:
+        one = _as_target(query, references, number)
+        found.append(balanced_accuracy(guessed(infer, one, references.without(number)), references.member[number]))
+    return float(np.mean(found))
+
+
+def learned_on_known(scores: Array, known: Array, member: Array) -> tuple[float, Array]:
+    """Return the accuracy on known rows of a threshold from their other half, and scores minus a threshold from all.
+
+    For references that were trained on none of the rows, on which no threshold can be learnt.
+    """
+    half, guess = chosen_half(np.arange(len(known))), np.empty(len(known), dtype=bool)
+    for fit in (half, ~half):
+        guess[~fit] = known[~fit] >= _threshold(known[fit], member[fit])
+    right = [(guess == member)[member == side].mean() for side in (True, False)]
+    return float(np.mean(right)), scores - _threshold(known, member)
+
+
+def _threshold(scores: Array, member: Array) -> float:
+    return float(class_thresholds(scores, member, np.zeros(len(scores), dtype=np.int64), 1)[0])
+
+
+def _as_evidence(query: MembershipQuery, references: KnownReferences) -> References:
+    """Return the evidence; the rows themselves, whose membership is unknown, stand for the population."""
+    odds = torch.from_numpy(references.log_odds)
+    return References(
+        log_odds=odds,
+        member=torch.from_numpy(references.member),
+        population_log_odds=odds,
+        target_population_log_odds=log_odds(query.target_outputs, query.target_labels),
+    )
+
+
+def _as_target(query: MembershipQuery, references: KnownReferences, number: int) -> MembershipQuery:
+    """Return the query with a reference model in the place of the target.
+
+    Where only its log odds are known, its outputs are those of two classes: the true one, and all others together.
+    """
+    if references.outputs is not None:
+        return replace(query, target_outputs=torch.from_numpy(references.outputs[number]))
+    odds = torch.from_numpy(references.log_odds[number]).double()
+    pair = torch.stack([odds.sigmoid(), (-odds).sigmoid()], dim=1).float()
+    return replace(query, target_outputs=pair, target_labels=torch.zeros(len(pair), dtype=torch.long))
+
+
+def read_references(path: Path) -> GivenReferences:
+    """Return the references of an npz file, or of a csv or parquet table; raises `UsageError` that names the file.
+
+    An npz has ``member`` ``(K, n)`` and either ``log_odds`` ``(K, n)`` or ``probabilities`` ``(K, n, classes)``. A
+    table has a row for each reference model and each row of the target, with the columns ``reference`` and ``row``,
+    numbers from 0, ``member`` (0 or 1), and ``log_odds`` or ``p0``, ``p1``, ... Rows of the target count members
+    first, then non-members, each in the order of its file.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist.")
+    if path.suffix == ".npz":
+        found = read_arrays(path)
+        kinds = [name for name in ("log_odds", "probabilities") if name in found]
+        if "member" not in found or len(kinds) != 1:
+            have = ", ".join(sorted(found)) or "nothing"
+            raise UsageError(
+                f"{path} must have the arrays member and log_odds, or member and probabilities; has: {have}."
+            )
+        return GivenReferences(found[kinds[0]], found["member"], (f"{path}: {kinds[0]}", f"{path}: member"))
+    if path.suffix in (".csv", ".parquet", ".pq"):
+        return _from_table(path)
+    raise UsageError(f"{path}: the ending must be .npz, .csv or .parquet.")
+
+
+def _from_table(path: Path) -> GivenReferences:
+    table = read_columns(path)
+    wanted = ["log_odds"] if "log_odds" in table.columns else [name for name in table.columns if name[:1] == "p"]
+    wanted = wanted if wanted == ["log_odds"] else [f"p{number}" for number in range(len(wanted))]
+    for name in ("reference", "row", "member", *(wanted or ["log_odds"])):
+        if name not in table.columns:
+            raise UsageError(f"{path} has no column {name}; it has: {', '.join(map(repr, table.columns[:20]))}.")
+    model, row = table.numbers("reference"), table.numbers("row")
+    size = [int(x.max()) + 1 if len(x) else 0 for x in (model, row)]
+    place = model * size[1] + row
+    if len(place) != size[0] * size[1] or (np.sort(place) != np.arange(len(place))).any():
+        raise UsageError(
+            f"{path} must have one row for each of the references 0, 1, ... and each of the rows 0, 1, ..."
+        )
+    order = np.argsort(place)
+    answers = np.stack([table.numbers(name)[order] for name in wanted], axis=1)
+    shaped = answers.reshape(*size) if wanted == ["log_odds"] else answers.reshape(*size, -1)
+    called = (f"{path}: {wanted[0]}", f"{path}: member")
+    return GivenReferences(shaped, table.numbers("member")[order].reshape(*size), called)

@@ -1,0 +1,34 @@
+"""Attack-R: one threshold for each row, the quantile of reference models that were not trained on it.
+
+Ye, Maddi, Murakonda, Bindschaedler & Shokri, "Enhanced Membership Inference Attacks against Machine Learning Models"
+(CCS 2022), section 4.4.
+"""
+
+import torch
+
+from imharness.membership import Info, MembershipEvaluator, References, hookimpl
+from imharness_membership.likelihood import ReferenceEvaluator
+
+
+class AttackR(ReferenceEvaluator):
+    """The share of reference models without the row whose log odds the target's reach."""
+
+    info = Info(id="harness/attack-r", version="1", paper="ye2022")
+
+    def statistic(
+        self, observed: torch.Tensor, population: torch.Tensor, references: References, trained: int
+    ) -> torch.Tensor:
+        """Return the share of references below the target; rows with equal shares are ordered by the mean distance.
+
+        A row on which every reference was trained is compared with all of them.
+        """
+        out = ~references.member
+        out = torch.where(out.any(dim=0), out, torch.ones_like(out))
+        count, gaps = out.sum(dim=0), (observed - references.log_odds) * out
+        beaten = ((gaps >= 0) & out).sum(dim=0)
+        return (beaten + 0.5 * (gaps.sum(dim=0) / count).sigmoid()) / count
+
+
+@hookimpl
+def components() -> list[MembershipEvaluator]:
+    return [AttackR()]

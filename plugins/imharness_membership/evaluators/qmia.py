@@ -1,0 +1,102 @@
+"""QMIA: quantile regression says how large a non-member's log odds would be; it needs no reference models.
+
+Bertran, Tang, Roth, Kearns, Morgenstern & Wu, "Scalable Membership Inference Attacks via Quantile Regression" (NeurIPS
+2023). The authors regress on the record itself. An evaluator sees outputs alone, so here it is regressed on what they
+tell about the record beside the true class's share: the class, and how the rest is spread over the other classes.
+"""
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+
+from imharness.data import generator
+from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
+from imharness_membership.descent import Adam
+from imharness_membership.evaluators.log_outputs import log_features
+from imharness_membership.likelihood import log_odds
+from imharness_membership.thresholds import margins
+
+LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+"""The quantiles that are fitted together: location and scale depend on the record, the shape does not."""
+LEAST = 1e-3
+BATCH = 4096
+
+
+class Qmia(MembershipEvaluator):
+    """Predicts membership from log odds above the quantiles of non-members with similar outputs."""
+
+    info = Info(id="harness/qmia", version="1", paper="bertran2023")
+    steps: int = Field(default=300, ge=1, le=100_000, description="Steps of Adam, each on at most 4096 rows.")
+    learning_rate: float = Field(default=0.03, gt=0, le=1, description="Adam's learning rate.")
+    ridge: float = Field(default=0.01, ge=0, le=100, description="Penalty on the squared weights.")
+    seed: int = Field(default=0, ge=0, description="Seed of the order of rows.")
+
+    def build(self, device: torch.device) -> InferMembership:
+        """Return the evaluator: the standardised distance from the expected log odds, minus a learnt threshold."""
+
+        def infer(query: MembershipQuery) -> Scores:
+            classes, outside = query.shadow_outputs.shape[1], ~query.shadow_member
+            shadow = _features(query.shadow_outputs, query.shadow_labels)
+            target = _features(query.target_outputs, query.target_labels)
+            mean, scale = shadow.mean(dim=0), shadow.std(dim=0).clamp(min=LEAST)
+            known, asked = (
+                torch.cat([(features - mean) / scale, F.one_hot(labels, classes).to(features.dtype)], dim=1)
+                for features, labels in ((shadow, query.shadow_labels), (target, query.target_labels))
+            )
+            odds = log_odds(query.shadow_outputs, query.shadow_labels)
+            with torch.enable_grad():
+                place, spread = self._fitted(known[outside], odds[outside])
+            own = (odds - place(known)) / spread(known)
+            theirs = (log_odds(query.target_outputs, query.target_labels) - place(asked)) / spread(asked)
+            return margins(query, own, theirs, per_class=False)
+
+        return infer
+
+    def _fitted(self, features: torch.Tensor, odds: torch.Tensor) -> "tuple[_Linear, _Spread]":
+        """Return location and scale of the quantiles as functions of features, by the pinball loss."""
+        centre = odds.mean() if len(odds) else odds.new_zeros(())
+        width = odds.std().clamp(min=LEAST) if len(odds) > 1 else odds.new_ones(())
+        levels = odds.new_tensor(LEVELS)
+        weights = torch.zeros(2, features.shape[1], device=odds.device, requires_grad=True)
+        shape = (levels.log() - (-levels).log1p()).div(1.8).requires_grad_()  # near the quantiles of a Gaussian
+        rng, descent = generator(self.seed), Adam([weights, shape], self.learning_rate)
+        for _ in range(self.steps if len(odds) else 0):
+            rows = slice(None)
+            if len(odds) > BATCH:
+                rows = torch.randint(len(odds), (BATCH,), generator=rng).to(odds.device)
+            place, scale = features[rows] @ weights[0], (features[rows] @ weights[1]).exp()
+            above = ((odds[rows] - centre) / width - place)[:, None] - scale[:, None] * shape
+            loss = torch.maximum(levels * above, (levels - 1) * above).mean()
+            descent.step(loss + self.ridge * weights.square().sum() / 2)
+        weights = weights.detach()
+        return _Linear(weights[0], centre, width), _Spread(weights[1], width)
+
+
+class _Linear:
+    """The location of the quantiles."""
+
+    def __init__(self, weights: torch.Tensor, centre: torch.Tensor, width: torch.Tensor) -> None:
+        self.weights, self.centre, self.width = weights, centre, width
+
+    def __call__(self, features: torch.Tensor) -> torch.Tensor:
+        return self.centre + self.width * (features @ self.weights)
+
+
+class _Spread:
+    """The scale of the quantiles."""
+
+    def __init__(self, weights: torch.Tensor, width: torch.Tensor) -> None:
+        self.weights, self.width = weights, width
+
+    def __call__(self, features: torch.Tensor) -> torch.Tensor:
+        return self.width * (features @ self.weights).exp()
+
+
+def _features(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return ``(n, classes - 1)``: log shares of the other classes among themselves, largest first."""
+    return log_features(outputs, labels)[:, 1:].log_softmax(dim=1).float()
+
+
+@hookimpl
+def components() -> list[MembershipEvaluator]:
+    return [Qmia()]

@@ -1,0 +1,96 @@
+"""How models that the adversary trained compare with the target: in accuracy, calibration and number of members.
+
+An adversary's copy that is trained otherwise than the target shows other outputs, and attacks that learn from it show
+less than they could.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import scipy
+import torch
+
+from imharness.questions import Likeness
+from imharness_membership.audit_inputs import Array, Outputs
+from imharness_membership.audit_references import KnownReferences
+from imharness_membership.calibration import calibration_error
+
+LEVEL = 0.99
+ACCURACY, CALIBRATION, ODDS, SIZE = 0.03, 0.05, 0.5, 0.1
+"""Differences up to these are borne: of accuracies, calibration errors, mean log odds, and sizes (as a share)."""
+SHADOW, REFERENCES = "shadow model", "reference models"
+
+
+def of_shadow(target: Outputs, shadow: Outputs) -> Iterator[Likeness]:
+    """Yield the comparisons of a shadow model on rows of its own; differences are larger than 99% intervals allow."""
+    for what, side in (("accuracy on members", True), ("accuracy on non-members", False)):
+        parts = [part.at(part.member == side) for part in (target, shadow)]
+        shares = [float(_right(part).mean()) for part in parts]
+        spread = sum(share * (1 - share) / len(part.labels) for share, part in zip(shares, parts, strict=True))
+        far = scipy.stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(spread)
+        yield Likeness(SHADOW, what, *shares, bool(abs(shares[0] - shares[1]) > max(ACCURACY, far)))
+    errors, counts = zip(*((_calibration(part), (~part.member).sum()) for part in (target, shadow)), strict=True)
+    room = CALIBRATION + sum(1 / np.sqrt(count) for count in counts)
+    yield Likeness(SHADOW, "calibration error on non-members", *errors, bool(abs(errors[0] - errors[1]) > room))
+    sizes = [float(part.member.sum()) for part in (target, shadow)]
+    yield Likeness(SHADOW, "number of members", *sizes, abs(sizes[1] - sizes[0]) > SIZE * sizes[0])
+
+
+def of_references(target: Outputs, odds: Array, references: KnownReferences) -> Iterator[Likeness]:
+    """Yield the comparisons of reference models on the same rows.
+
+    Args:
+        odds: log odds ``(n,)`` of the target.
+
+    The target differs where it lies outside the interval that would cover a further reference model with 99%.
+    """
+    member = references.member
+    if not references.outside:
+        sizes = member.sum(axis=1).astype(float)
+        own = float(target.member.sum())
+        far = abs(sizes.mean() - own) > SIZE * own
+        yield Likeness(REFERENCES, "number of members among the rows", own, float(sizes.mean()), bool(far))
+    for what, side in (("members", True), ("non-members", False)):
+        if side and references.outside:
+            continue
+        of = member if side else ~member
+        yield _compared(f"mean log odds on {what}", ODDS, odds, target.member == side, references.log_odds, of, _mean)
+        if references.outputs is not None:
+            right = references.outputs.argmax(axis=2) == target.labels
+            yield _compared(f"accuracy on {what}", ACCURACY, _right(target), target.member == side, right, of, _mean)
+    if references.outputs is not None:
+        others = [
+            _calibration(Outputs(outputs, target.labels, own))
+            for outputs, own in zip(references.outputs, member, strict=True)
+        ]
+        room = CALIBRATION + 1 / np.sqrt((~target.member).sum())
+        yield _judged("calibration error on non-members", room, _calibration(target), np.array(others))
+
+
+def _compared(
+    what: str, room: float, own: Array, own_rows: Array, others: Array, rows: Array, of: Callable[[Array, Array], Array]
+) -> Likeness:
+    """Compare a mean of the target over some of its rows with those of each reference model over rows of its own."""
+    return _judged(what, room, float(of(own[None], own_rows[None])[0]), of(others, rows))
+
+
+def _judged(what: str, room: float, own: float, others: Array) -> Likeness:
+    """Compare with the interval for a further model."""
+    count = len(others)
+    reach = scipy.stats.t.ppf((1 + LEVEL) / 2, count - 1) * others.std(ddof=1) * np.sqrt(1 + 1 / count)
+    mean = float(others.mean())
+    return Likeness(REFERENCES, what, own, mean, bool(abs(own - mean) > max(room, float(reach))))
+
+
+def _mean(values: Array, rows: Array) -> Array:
+    """Return the mean over the chosen rows of each model, ``(K,)``."""
+    return np.asarray((values * rows).sum(axis=1) / np.maximum(rows.sum(axis=1), 1), dtype=np.float64)
+
+
+def _right(part: Outputs) -> Array:
+    return np.asarray(part.outputs.argmax(axis=1) == part.labels)
+
+
+def _calibration(part: Outputs) -> float:
+    others = part.at(~part.member)
+    return calibration_error(torch.from_numpy(others.outputs), torch.from_numpy(others.labels))

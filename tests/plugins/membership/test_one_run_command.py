@@ -1,0 +1,73 @@
+"""`harness membership one-run`: canaries from a file, and a defense of the board that is trained with canaries."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+import imharness as ih
+from imharness.cli import cli
+from imharness.errors import UsageError
+from imharness_membership.board_run import board_run, read_canaries
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["membership", "one-run", *map(str, words)], catch_exceptions=False)
+
+
+def canaries() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    coins = rng.random(400) < 0.5
+    return 3 * coins + rng.normal(size=400), coins
+
+
+def test_a_file_gives_the_bounds_of_the_function(tmp_path: Path) -> None:
+    scores, included = canaries()
+    np.savez(tmp_path / "a.npz", scores=scores, included=included)
+    pd.DataFrame({"scores": scores, "included": included.astype(int)}).to_csv(tmp_path / "a.csv", index=False)
+    expected = ih.audit_one_run(scores, included, delta=1e-6, guesses=100).found
+    for name in ("a.npz", "a.csv"):
+        done = run(tmp_path / name, "--delta", 1e-6, "--guesses", 100, "--json", tmp_path / "b.json")
+        assert done.exit_code == 0, done.output
+        told = json.loads((tmp_path / "b.json").read_text())
+        assert told["any_algorithm"]["epsilon"] == pytest.approx(expected.any_algorithm.epsilon)
+        assert told["mu"] == pytest.approx(expected.mu)
+        assert "Lower bounds of epsilon at delta 1e-06" in done.output
+
+
+def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"does not exist"):
+        read_canaries(tmp_path / "none.npz")
+    (tmp_path / "a.pkl").touch()
+    with pytest.raises(UsageError, match=r"the ending must be"):
+        read_canaries(tmp_path / "a.pkl")
+    for arrays, said in (
+        ({"scores": np.zeros(3)}, "no array included"),
+        ({"scores": np.zeros(3), "included": np.zeros(2)}, "of one shape"),
+        ({"scores": np.zeros(3), "included": np.arange(3)}, "0 and 1"),
+        ({"scores": np.full(3, np.nan), "included": np.zeros(3)}, "finite"),
+    ):
+        np.savez(tmp_path / "a.npz", **arrays)
+        with pytest.raises(UsageError, match=said):
+            read_canaries(tmp_path / "a.npz")
+    pd.DataFrame({"scores": [1.0]}).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(UsageError, match="has no column included"):
+        read_canaries(tmp_path / "a.csv")
+    with pytest.raises(UsageError, match="give FILE or --defense NAME"):
+        CliRunner().invoke(cli, ["membership", "one-run"], catch_exceptions=False, standalone_mode=False)
+
+
+def test_an_undefended_network_learns_canaries_by_heart_and_promises_nothing() -> None:
+    scores, included, promised = board_run("plain-training", "digits", "mlp", 600, 0, lambda done, total: None)
+    assert promised is None
+    assert len(scores) == len(included) == 600
+    assert ih.audit_one_run(scores, included).epsilon > 1
+    again = board_run("plain-training", "digits", "mlp", 600, 0, lambda done, total: None)
+    assert (again[0] == scores).all()
+    with pytest.raises(UsageError, match="does not train a model"):
+        board_run("memguard", "digits", "mlp", 600, 0, lambda done, total: None)
+    with pytest.raises(UsageError, match="digits has 1797 rows"):
+        board_run("plain-training", "digits", "mlp", 1797, 0, lambda done, total: None)

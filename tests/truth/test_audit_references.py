@@ -1,0 +1,206 @@
+"""Audits with reference models, in worlds whose answer is known, and the attacks against slow ways of their own."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+
+import imharness as ih
+from imharness.membership import MembershipQuery, References
+from imharness.stats import auc
+from imharness_membership.evaluators.attack_p import AttackP
+from imharness_membership.evaluators.attack_r import AttackR
+from imharness_membership.evaluators.confidence import Confidence
+from imharness_membership.evaluators.qmia import Qmia
+from imharness_membership.likelihood import log_odds
+
+CPU = torch.device("cpu")
+CLASSES = 5
+REFERENCE_ATTACKS = ("lira", "lira[mode=offline-cdf]", "rmia", "attack-r")
+
+
+class World:
+    """Models whose log odds of a row are its difficulty, plus a leak if it is a member, plus Gaussian noise."""
+
+    def __init__(self, rows: int, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.labels = self.rng.integers(0, CLASSES, rows)
+        self.difficulty = self.rng.normal(1, 2, rows)
+
+    def mask(self, share: float = 0.5) -> np.ndarray:
+        order = self.rng.permutation(len(self.labels))
+        return order < round(share * len(order))
+
+    def odds(self, member: np.ndarray, leak: float, shift: float = 0.0) -> np.ndarray:
+        return self.difficulty + shift + leak * member + self.rng.normal(size=len(self.labels))
+
+    def probabilities(self, odds: np.ndarray) -> np.ndarray:
+        """Outputs with these log odds of the true class; the rest is spread at random."""
+        rest = self.rng.random((len(odds), CLASSES))
+        rest[np.arange(len(odds)), self.labels] = 0
+        rest /= rest.sum(axis=1, keepdims=True) * (1 + np.exp(odds))[:, None]
+        rest[np.arange(len(odds)), self.labels] = 1 / (1 + np.exp(-odds))
+        return rest
+
+    def target(self, leak: float) -> dict[str, np.ndarray]:
+        member = self.mask()
+        outputs = self.probabilities(self.odds(member, leak))
+        return {"probabilities": outputs, "labels": self.labels, "member": member}
+
+    def references(
+        self, count: int, leak: float, *, share: float = 0.5, shift: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        masks = [self.mask(share) for _ in range(count)]
+        return np.stack([self.odds(mask, leak, shift) for mask in masks]), np.stack(masks)
+
+
+def areas(found: ih.Audit) -> dict[str, float]:
+    return {
+        name.removeprefix("harness/"): found.table().column("auc")[i] for i, name in enumerate(found.table().labels)
+    }
+
+
+def test_with_many_references_the_attacks_find_what_the_difference_of_two_gaussians_allows() -> None:
+    """Online LiRA is the likelihood ratio: its area under the curve is Phi(leak / sqrt 2). The others come near it."""
+    world = World(6000, 0)
+    found = areas(ih.audit(world.target(1.5), references=world.references(64, 1.5), evaluators=REFERENCE_ATTACKS))
+    truth = norm.cdf(1.5 / np.sqrt(2))
+    assert found["lira"] == pytest.approx(truth, abs=0.02)
+    assert found["lira[mode=offline-cdf]"] == pytest.approx(truth, abs=0.02)
+    assert truth - 0.03 < found["attack-r"] < truth + 0.01
+    assert 0.65 < found["rmia"] < truth
+
+
+@pytest.mark.parametrize("share", [0.5, 0.0])
+def test_without_a_leak_nothing_is_found(share: float) -> None:
+    world = World(3000, 1)
+    chosen = REFERENCE_ATTACKS if share else REFERENCE_ATTACKS[1:]
+    references = world.references(16, 0.0, share=share)
+    table = ih.audit(world.target(0.0), references=references, evaluators=chosen).rows()
+    assert (table["auc_low"] - 0.02 < 0.5).all()
+    assert (table["auc_high"] + 0.02 > 0.5).all()
+    assert (np.abs(table["accuracy"] - 0.5) < 0.03).all()
+
+
+def test_references_of_other_rows_find_as_much_without_an_inside_and_learn_thresholds_from_known_rows() -> None:
+    world = World(6000, 2)
+    target = world.target(1.5)
+    references = world.references(64, 1.5, share=0.0)
+    found = ih.audit(target, references=references, evaluators=REFERENCE_ATTACKS[1:])
+    table, truth = areas(found), norm.cdf(1.5 / np.sqrt(2))
+    assert table["lira[mode=offline-cdf]"] == pytest.approx(truth, abs=0.02)
+    assert "lira" not in table
+    assert "harness/lira, harness/lira[global_variance=False], as no reference model was trained" in repr(found)
+    assert found.found.members == 1500
+    best = found.worst.accuracy
+    assert best.low < norm.cdf(1.5 / 2) < best.high + 0.02
+
+
+def test_probabilities_give_what_their_log_odds_give_on_all_rows() -> None:
+    world = World(1000, 3)
+    target, (odds, member) = world.target(1.5), world.references(16, 1.5)
+    outputs = np.stack([world.probabilities(own) for own in odds])
+    whole = ih.audit(target, references=(outputs, member), evaluators=REFERENCE_ATTACKS)
+    shadow = {"probabilities": outputs[0], "labels": world.labels, "member": member[0]}
+    by_odds = ih.audit(target, shadow, references={"log_odds": odds, "member": member}, evaluators=REFERENCE_ATTACKS)
+    assert areas(whole) == pytest.approx(areas(by_odds), abs=1e-3)
+    assert whole.found.members == by_odds.found.members == 500
+    assert "the first reference model, which served as the shadow model" in whole.measured
+
+
+def test_what_is_measured_where_members_are_known_is_the_accuracy_on_the_target() -> None:
+    world = World(6000, 4)
+    rows = ih.audit(world.target(2.0), references=world.references(32, 2.0), evaluators=REFERENCE_ATTACKS).rows()
+    assert rows["accuracy"] == pytest.approx(rows["accuracy_where_learned"], abs=0.04)
+
+
+def differs(seed: int, **change: float) -> list[str]:
+    world = World(600, seed)
+    target = world.target(1.5)
+    odds, member = world.references(8, change.pop("leak", 1.5), **change)
+    outputs = np.stack([world.probabilities(own) for own in odds])
+    found = ih.audit(target, references=(outputs, member), evaluators=["attack-r"])
+    return found.found.mismatches()
+
+
+def test_matched_references_are_seldom_said_to_differ_and_others_always() -> None:
+    """Of 60 matched sets, at most 3 are said to differ."""
+    assert sum(bool(differs(seed)) for seed in range(60)) <= 3
+    assert any("mean log odds on members" in line for line in differs(0, leak=4.0))
+    assert any("log odds on non-members" in line for line in differs(0, shift=2.0))
+    assert any("accuracy on non-members" in line for line in differs(0, shift=2.0))
+    assert any("number of members among the rows: 300 (target), 150" in line for line in differs(0, share=0.25))
+
+
+def test_a_shadow_of_another_accuracy_or_size_is_said_to_differ() -> None:
+    world = World(2000, 5)
+    target, same = world.target(1.5), world.target(1.5)
+    found = ih.audit(target, same, evaluators=["confidence"])
+    assert found.found.mismatches() == []
+    assert {own.what for own in found.found.likeness} >= {"accuracy on members", "number of members"}
+    world.difficulty = world.difficulty - 2
+    worse = ih.audit(target, world.target(1.5), evaluators=["confidence"])
+    assert "accuracy on non-members" in " ".join(worse.found.mismatches())
+    assert "may find more: accuracy on members" in repr(worse)
+    fewer = {name: values[:1000] for name, values in same.items()}
+    assert "number of members" in " ".join(ih.audit(target, fewer, evaluators=["confidence"]).found.mismatches())
+
+
+def test_references_that_copy_the_target_s_members_are_noticed() -> None:
+    world = World(600, 6)
+    target, (odds, member) = world.target(1.5), world.references(8, 1.5)
+    member[3] = target["member"]
+    told = repr(ih.audit(target, references=(odds, member), evaluators=["attack-r"]))
+    assert "reference 3 was trained on almost the rows of the target: their memberships agree on 100%" in told
+
+
+def test_attack_r_is_its_definition_row_by_row() -> None:
+    rng = np.random.default_rng(0)
+    odds, member = rng.normal(size=(9, 40)), rng.random((9, 40)) < 0.5
+    member[:, 3], seen = True, rng.normal(size=40)
+    odds[:, 5], seen[5] = 1.0, 1.0  # ties count as reached
+    found = AttackR().statistic(*map(torch.from_numpy, (seen, seen)), references_of(odds, member), 9).numpy()
+    for row in range(40):
+        out = ~member[:, row] if row != 3 else np.ones(9, dtype=bool)
+        gaps = seen[row] - odds[out, row]
+        slow = (np.sum(gaps >= 0) + 0.5 / (1 + np.exp(-gaps.mean()))) / out.sum()
+        assert found[row] == pytest.approx(slow)
+
+
+def references_of(odds: np.ndarray, member: np.ndarray) -> References:
+    none = torch.zeros(len(odds), 0, dtype=torch.double)
+    return References(torch.from_numpy(odds), torch.from_numpy(member), none, none[0])
+
+
+def asked(world: World, target: dict[str, np.ndarray], shadow: dict[str, np.ndarray]) -> MembershipQuery:
+    known = [torch.from_numpy(shadow[name]) for name in ("probabilities", "labels", "member")]
+    seen = [torch.from_numpy(target[name]) for name in ("probabilities", "labels")]
+    return MembershipQuery(known[0].float(), known[1], known[2], seen[0].float(), seen[1])
+
+
+def test_attack_p_accuses_at_most_alpha_of_the_non_members_and_orders_rows_by_their_log_odds() -> None:
+    world = World(4000, 7)
+    target, shadow = world.target(2.0), world.target(2.0)
+    query = asked(world, target, shadow)
+    for alpha in (0.01, 0.1, 0.3):
+        scores = AttackP(alpha=alpha).build(CPU)(query).numpy()
+        assert (scores[~target["member"]] >= 0).mean() == pytest.approx(alpha, abs=4 * np.sqrt(alpha / 2000))
+        plain = log_odds(query.target_outputs, query.target_labels).numpy()
+        assert auc(scores, target["member"]) == pytest.approx(auc(plain, target["member"]), abs=2e-3)
+    population = np.sort(log_odds(query.shadow_outputs, query.shadow_labels).numpy()[~shadow["member"]])
+    slow = [(np.sum(population >= own) + 1) / (len(population) + 1) for own in plain[:50]]
+    assert 0.3 - scores[:50] == pytest.approx(np.array(slow), abs=1e-3)
+
+
+def test_qmia_knows_how_sure_a_model_is_of_non_members_of_each_class_and_finds_nothing_where_nothing_is() -> None:
+    """Two classes are easy, the others hard; one threshold for all rows mixes easy rows with members."""
+    for leak, seed in ((2.0, 8), (0.0, 9)):
+        world = World(4000, seed)
+        world.difficulty = np.where(world.labels < 2, 4.0, -1.0)
+        target, shadow = world.target(leak), world.target(leak)
+        query = asked(world, target, shadow)
+        found = auc(Qmia().build(CPU)(query).numpy(), target["member"])
+        plain = auc(Confidence(per_class=False).build(CPU)(query).numpy(), target["member"])
+        truth = norm.cdf(leak / np.sqrt(2))
+        assert found == pytest.approx(truth, abs=0.03)
+        assert plain < truth - 0.1 or leak == 0

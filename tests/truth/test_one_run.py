@@ -1,0 +1,116 @@
+"""Lower bounds of epsilon from one run, on mechanisms whose epsilon is known."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from imharness.questions import CanaryScores
+from imharness_membership.one_run import epsilon_bound, epsilon_of_gaussian, gaussian_bound, one_run_bounds, p_value
+
+RUNS, CANARIES, DELTA = 500, 1000, 1e-5
+MOST_FALSE = int(binom.ppf(0.999, RUNS, 0.05))
+"""A bound with 95% confidence is too large in more than so many of the runs with a probability below 0.001."""
+
+
+def bounds(
+    coins: np.ndarray, scores: np.ndarray, delta: float = DELTA, guesses: int | None = None
+) -> tuple[float, float]:
+    found = one_run_bounds(CanaryScores(scores, coins, delta, 0.95, guesses))
+    return found.any_algorithm.epsilon, found.gaussian.epsilon
+
+
+@cache
+def many(mechanism: str, strength: float, *, delta: float = DELTA, guesses: int | None = None) -> np.ndarray:
+    """Bounds ``(runs, 2)`` for any algorithm and for Gaussian ones."""
+    rng, found = np.random.default_rng(7), []
+    for _ in range(RUNS):
+        coins = rng.random(CANARIES) < 0.5
+        if mechanism == "gaussian":  # one counter for each canary, with noise of standard deviation 1
+            scores = strength * coins + rng.normal(size=CANARIES)
+        else:  # randomised response; strength is its epsilon
+            told = rng.random(CANARIES) < 1 / (1 + np.exp(-strength))
+            scores = np.where(told, coins, ~coins).astype(float)
+        found.append(bounds(coins, scores, delta, guesses))
+    return np.array(found)
+
+
+def mu_of(epsilon: float) -> float:
+    grid = np.linspace(0.01, 4, 4000)
+    return float(grid[np.argmax([epsilon_of_gaussian(mu, DELTA) >= epsilon for mu in grid])])
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0, 8.0])
+@pytest.mark.parametrize("guesses", [None, CANARIES // 8])
+def test_bounds_hold_for_the_gaussian_mechanism(epsilon: float, guesses: int | None) -> None:
+    found = many("gaussian", mu_of(epsilon), guesses=guesses)
+    assert ((found > epsilon).sum(axis=0) <= MOST_FALSE).all()
+
+
+@pytest.mark.parametrize("epsilon", [3.0, 4.0, 8.0])
+def test_the_gaussian_bound_is_half_of_the_truth_where_the_number_of_guesses_is_chosen_beforehand(
+    epsilon: float,
+) -> None:
+    """An eighth of the canaries. The bound for any algorithm stays below half: it does not know the noise's shape."""
+    general, gaussian = np.median(many("gaussian", mu_of(epsilon), guesses=CANARIES // 8), axis=0)
+    assert gaussian >= epsilon / 2
+    assert 0.25 * epsilon < general < gaussian
+
+
+def test_the_choice_of_the_number_of_guesses_costs_a_tenth() -> None:
+    for epsilon in (3.0, 4.0, 8.0):
+        chosen, paid = (np.median(many("gaussian", mu_of(epsilon), guesses=g)[:, 1]) for g in (CANARIES // 8, None))
+        assert paid >= 0.85 * chosen
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+def test_randomised_response_is_bounded_closely_by_the_bound_for_any_algorithm(epsilon: float) -> None:
+    found = many("response", epsilon, delta=0.0, guesses=CANARIES // 2)[:, 0]
+    assert (found > epsilon).sum() <= MOST_FALSE
+    assert np.median(found) > 0.6 * epsilon
+
+
+def test_scores_that_say_nothing_have_no_epsilon() -> None:
+    found = many("gaussian", 0.0)
+    assert ((found > 0).sum(axis=0) <= MOST_FALSE).all()
+
+
+def test_no_privacy_is_seen() -> None:
+    """Everything is told: 1,000 right guesses rule out all epsilons at which so many are improbable."""
+    coins = np.random.default_rng(0).random(CANARIES) < 0.5
+    found = one_run_bounds(CanaryScores(coins.astype(float), coins, 0.0, 0.95, CANARIES))
+    share = 0.05 ** (1 / found.any_algorithm.guesses)
+    agreed = found.any_algorithm.right / found.any_algorithm.guesses
+    if agreed == 1:  # as many coins fell on one side as on the other
+        assert found.any_algorithm.epsilon == pytest.approx(np.log(share / (1 - share)), abs=1e-3)
+    few = one_run_bounds(CanaryScores(coins.astype(float), coins, 0.0, 0.95, 200)).any_algorithm
+    assert (few.right, few.guesses) == (200, 200)
+    assert few.epsilon == pytest.approx(np.log(0.05 ** (1 / 200) / (1 - 0.05 ** (1 / 200))), abs=1e-3)
+
+
+def test_without_delta_the_p_value_is_the_binomial_tail_and_with_delta_that_of_the_theorem() -> None:
+    assert p_value(70, 100, 1000, 0.5, 0.0) == pytest.approx(binom.sf(69, 100, 1 / (1 + np.exp(-0.5))))
+    share = 1 / (1 + np.exp(-0.5))
+    slow = max(sum(binom.pmf(70 - k, 100, share) for k in range(1, i + 1)) / i for i in range(1, 71))
+    assert p_value(70, 100, 1000, 0.5, 1e-4) == pytest.approx(binom.sf(69, 100, share) + 2 * 1000 * 1e-4 * slow)
+    assert epsilon_bound(50, 100, 1000, 1e-5, 0.05) == 0
+    assert epsilon_bound(90, 100, 1000, 1e-5, 0.05) > epsilon_bound(90, 100, 1000, 1e-3, 0.05)
+
+
+def test_the_gaussian_bound_grows_with_right_guesses_and_its_epsilon_solves_the_equation_of_balle_and_wang() -> None:
+    found = [gaussian_bound(right, 100, 1000, 0.05) for right in range(50, 101, 5)]
+    assert found == sorted(found)
+    assert found[0] == 0
+    from scipy.stats import norm
+
+    for mu in (0.3, 1.0, 3.0):
+        epsilon = epsilon_of_gaussian(mu, DELTA)
+        delta = norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+        assert delta == pytest.approx(DELTA, rel=1e-2)
+
+
+def test_the_order_of_canaries_with_equal_scores_says_nothing() -> None:
+    """All included ones stand first, and all scores are equal."""
+    coins = np.arange(CANARIES) < CANARIES // 2
+    assert bounds(coins, np.zeros(CANARIES)) == (0.0, 0.0)
