@@ -81,6 +81,17 @@ def test_templates_and_workflows_can_be_read_and_store_no_secret() -> None:
     assert release["jobs"]["publish"]["permissions"] == {"id-token": "write"}
 
 
+def test_every_action_of_a_workflow_is_pinned_by_the_hash_of_a_commit_and_says_its_version() -> None:
+    used = [
+        line.partition("uses:")[2].strip()
+        for file in sorted((ROOT / ".github/workflows").glob("*.yml"))
+        for line in file.read_text().splitlines()
+        if "uses:" in line
+    ]
+    assert len(used) >= 10
+    assert [own for own in used if not re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}  # v\d+(\.\d+){2}", own)] == []
+
+
 def test_classifiers_say_which_versions_of_python_it_takes() -> None:
     said = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), re.M)
     assert said == ["3.11", "3.12", "3.13", "3.14"]

@@ -7,7 +7,7 @@ from imharness.contracts.data_source import Archive, DataSource
 from imharness.contracts.image_dataset import ImageDataset, ImageSet
 from imharness.contracts.randomness import ImageRng, derive_seed, generator, seeded_init
 from imharness.contracts.table_dataset import TableDataset, TableSet
-from imharness.contracts.values import Images
+from imharness.contracts.values import Images, double
 from imharness.running.numerics import fresh_numerics
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "cache_folder",
     "data_folder",
     "derive_seed",
+    "double",
     "fresh_numerics",
     "generator",
     "hookimpl",

@@ -2,6 +2,8 @@
 
 import torch
 
+from imharness.data import double
+
 BINS = 15
 
 
@@ -12,8 +14,8 @@ def calibration_error(outputs: torch.Tensor, labels: torch.Tensor) -> float:
     bins of equal width by their largest probability; the error is the mean over rows of the distance between a bin's
     mean confidence and its accuracy.
     """
-    confidence, guess = outputs.double().max(dim=1)
+    confidence, guess = double(outputs).max(dim=1)
     place = (confidence * BINS).ceil().long().clamp(1, BINS) - 1
-    surplus = confidence - (guess == labels).double()
-    by_bin = torch.zeros(BINS, dtype=torch.double, device=outputs.device).index_add(0, place, surplus)
+    surplus = confidence - double(guess == labels.to(guess.device))
+    by_bin = torch.zeros(BINS, dtype=torch.double, device=place.device).index_add(0, place, surplus)
     return float(by_bin.abs().sum()) / len(labels)

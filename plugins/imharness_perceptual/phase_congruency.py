@@ -11,6 +11,8 @@ from functools import lru_cache
 import torch
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+from imharness.data import double
+
 SCALES, ORIENTATIONS = 4, 4
 DEVIATIONS, OVERESTIMATED = 2.0, 1.7
 """The threshold is `DEVIATIONS` deviations above the mean energy of noise, divided by `OVERESTIMATED`."""
@@ -27,8 +29,8 @@ def _filters(height: int, width: int, device: torch.device) -> tuple[torch.Tenso
 
     like = torch.empty(1, 1, height, width, device=device)
     filters = _construct_filters(like, SCALES, ORIENTATIONS).view(ORIENTATIONS, SCALES, height, width)
-    spatial = torch.fft.ifft2(filters).real.double().sum(dim=1).square().sum(dim=(1, 2)) * height * width
-    power = spatial / (math.log(2) * filters[:, 0].double().square().sum(dim=(1, 2)))
+    spatial = double(torch.fft.ifft2(filters).real).sum(dim=1).square().sum(dim=(1, 2)) * height * width
+    power = spatial / (math.log(2) * double(filters[:, 0]).square().sum(dim=(1, 2)))
     above = (math.sqrt(math.pi / 2) + DEVIATIONS * math.sqrt(2 - math.pi / 2)) / OVERESTIMATED
     return filters, tuple((power.sqrt() * above).tolist())
 

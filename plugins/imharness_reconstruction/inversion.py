@@ -109,7 +109,7 @@ def flat(gradients: Gradients) -> torch.Tensor:
 
 def directions(gradients: Gradients) -> list[torch.Tensor]:
     """Return each image's gradient, divided by its length, as one tensor for each parameter."""
-    length = flat(gradients).norm(dim=1).clamp(min=TINY)
+    length = torch.linalg.vector_norm(flat(gradients), dim=1).clamp(min=TINY)
     return [values / length.view(-1, *[1] * (values.ndim - 1)) for values in gradients.values()]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from imharness.data import fresh_numerics
+from imharness.data import double, fresh_numerics
 from imharness.gradients import ImageRng
 from imharness_reconstruction.inversion import flat
 from imharness_reconstruction.per_image import image_gradients
@@ -81,5 +81,5 @@ def accuracy(network: torch.nn.Module, shown: torch.Tensor) -> float:
     """Return minus the mean of log s + 1 / s over the eigenvalues s of the correlation of Jacobians."""
     leaf = shown.detach().requires_grad_(True)
     (jacobian,) = torch.autograd.grad(network(leaf).sum(), leaf)
-    values = torch.linalg.eigvalsh(torch.corrcoef(jacobian.flatten(1).double())).clamp(min=0) + EPS
+    values = torch.linalg.eigvalsh(torch.corrcoef(double(jacobian.flatten(1)))).clamp(min=0) + EPS
     return float(-(values.log() + 1 / values).mean())

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import torch
 
+from imharness.data import double
 from imharness.gradients import Gradients
 
 PROBES = 8
@@ -32,13 +33,13 @@ def undone(shared: Gradients, plain: Gradients, protect: Callable[[Gradients], G
         return shared
     found = {}
     for name, values in plain.items():
-        factor, offset, error = _fitted(values.double(), defended[name].double())
-        size = defended[name].double().square().mean().sqrt()
+        factor, offset, error = _fitted(double(values), double(defended[name]))
+        size = double(defended[name]).square().mean().sqrt()
         if not error <= EXPLAINED * size:
             return shared
         known = factor.abs() > FLAT * factor.abs().max()
-        back = (shared[name].double() - offset) / torch.where(known, factor, 1)
-        found[name] = torch.where(known, back, shared[name].double()).to(shared[name])
+        back = (double(shared[name]) - offset) / torch.where(known, factor, 1)
+        found[name] = torch.where(known, back, double(shared[name])).to(shared[name])
     return found
 
 

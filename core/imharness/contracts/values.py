@@ -22,6 +22,11 @@ TOLERANCE = 1e-5
 """Slack for float32 arithmetic: 4/255 comes back as 4.0000002/255."""
 
 
+def double(values: torch.Tensor) -> torch.Tensor:
+    """Return values as float64 on their device, or on the CPU if the device has none, as ``mps``; gradients pass."""
+    return (values.cpu() if values.device.type == "mps" else values).double()
+
+
 class ValueKind:
     """One kind of value; the base itself is a tensor about which nothing else is known.
 
@@ -202,7 +207,7 @@ class Numbers(ValueKind):
 
     def check(self, value: Any, given: Given, n: int, who: str) -> Any:
         try:
-            found = torch.as_tensor(value, dtype=self.dtype)
+            found = torch.as_tensor(value.cpu() if isinstance(value, torch.Tensor) else value, dtype=self.dtype)
         except (TypeError, ValueError, RuntimeError):
             found = torch.empty(0)
         if not found.numel() or (found.numel() > 1 and not self.many):

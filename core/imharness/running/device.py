@@ -13,7 +13,8 @@ from imharness.errors import UsageError, unknown_name
 def resolve_devices(names: Sequence[str]) -> list[str]:
     """Return the devices of a run; ``auto`` means every GPU of CUDA, or the CPU if there is none.
 
-    ``mps``, the GPU of a Mac, has to be named: it has no float64, and cells of what computes in float64 fail there.
+    ``mps``, the GPU of a Mac, has to be named. It has no float64: the components of this repository compute on the CPU
+    what needs it (`imharness.data.double`), and cells of others that use it fail.
     """
     gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     meant = {"auto": gpus or ["cpu"], "cuda": gpus[:1], "cpu": ["cpu"], "mps": _mps(), **{gpu: [gpu] for gpu in gpus}}
@@ -31,7 +32,8 @@ def device_name(device: torch.device) -> str:
     """Return the model of a device, for records."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
-    return platform.processor() or platform.machine()
+    chip = platform.processor() or platform.machine()
+    return f"GPU of {chip}" if device.type == "mps" else chip
 
 
 def synchronise(device: torch.device) -> None:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _starting = threading.Lock()
 PREPARED = "imharness.running.prepared"
+FALLBACK = "PYTORCH_ENABLE_MPS_FALLBACK"
+"""Lets PyTorch compute on the CPU what it cannot on ``mps``; it reads the variable when it is loaded."""
 READY = "ready"
 """The first message of a worker; the time limit of its first task starts with it."""
 START_S = 600.0
@@ -99,6 +101,8 @@ class LocalWorkers:
         for line in lines:
             logging.getLogger(__name__).warning(line)
         placed = [replace(configs[0], device=device) for device in devices]
+        if any(config.device == "mps" for config in placed):
+            os.environ.setdefault(FALLBACK, "1")
         self._context = processes(all(config.device == "cpu" for config in placed))
         self._limit, self._looked = time_limit_s, time.monotonic()
         self.shares = dict[str, float]()

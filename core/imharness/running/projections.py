@@ -26,7 +26,7 @@ import torch
 import torch.nn.functional as F
 
 from imharness.contracts.randomness import ImageRng
-from imharness.contracts.values import Images, Scores
+from imharness.contracts.values import Images, Scores, double
 from imharness.running.target import storable
 
 CHANGE = 8 / 255
@@ -50,7 +50,7 @@ LEVEL, DIRECTIONS, LEAST_SCORE = 1 / 255, 12, 0.25
 
 @dataclass(frozen=True)
 class Followed:
-    """What changes of each image told, float64 ``(N,)``.
+    """What changes of each image told, float64 ``(N,)``, on the CPU where their device has no float64.
 
     Attributes:
         cosine: of the gradient with the defense, in [-1, 1] up to noise; NaN where no change was answered.
@@ -116,7 +116,7 @@ def _contrast(images: Images, parted: torch.Tensor | None = None) -> torch.Tenso
         images: ``(N, 3, H, W)``.
         parted: bool of that shape; the values inside and those outside are each taken about their own mean.
     """
-    values = images.double().flatten(2)
+    values = double(images).flatten(2)
     inside = (torch.ones_like(values, dtype=torch.bool) if parted is None else parted.flatten(2)).to(values)
     about = torch.zeros_like(values)
     for part in (inside, 1 - inside):
@@ -163,8 +163,8 @@ def _slopes(
         change = LEVEL * _spread(_signs(_gathered(images, side), drawn), side, images)
         ahead, behind = storable(images + change), storable(images - change)
         with torch.no_grad():
-            found.append((score(ahead) - score(behind)).double())
-        said.append(torch.stack([(own * (ahead - behind)).double().flatten(1).sum(dim=1) for own in (gradient, cut)]))
+            found.append(double(score(ahead) - score(behind)))
+        said.append(torch.stack([double(own * (ahead - behind)).flatten(1).sum(dim=1) for own in (gradient, cut)]))
     slopes, promised = torch.stack(found, dim=-1), torch.stack(said, dim=-1)
     sizes = slopes.norm(dim=-1) * promised.norm(dim=-1)
     cosine = ((slopes * promised).sum(dim=-1) / sizes.clamp(min=1e-30)).amax(dim=0)
@@ -192,12 +192,12 @@ def _at(
     y = ahead - behind
     between, back = _product(known, images, lambda result: y)
     _, size = _product(known, images, lambda result: _signs(result, drawn))
-    bend = (ahead + behind - 2 * between).double().flatten(1).norm(dim=1)
+    bend = double(ahead + behind - 2 * between).flatten(1).norm(dim=1)
     squares = _gathered(inside, side)
-    dims = (squares > 0).double().flatten(1).sum(dim=1)
-    own = (_gathered(size * inside, side) / squares.sqrt().clamp(min=1)).double().flatten(1).norm(dim=1)
-    changed, answered = change.double().flatten(1).norm(dim=1), y.double().flatten(1).norm(dim=1)
-    product = (back * change).double().flatten(1).sum(dim=1) / changed * dims.sqrt()
+    dims = double(squares > 0).flatten(1).sum(dim=1)
+    own = double(_gathered(size * inside, side) / squares.sqrt().clamp(min=1)).flatten(1).norm(dim=1)
+    changed, answered = double(change).flatten(1).norm(dim=1), double(y).flatten(1).norm(dim=1)
+    product = double(back * change).flatten(1).sum(dim=1) / changed * dims.sqrt()
     cosine = product / (answered * own).clamp(min=1e-12)
     values = (images[0].numel() / y[0].numel()) ** 0.5
     return cosine, bend / answered.clamp(min=1e-12), values * answered / (2 * changed).clamp(min=1e-12), y != 0

@@ -18,29 +18,30 @@ OFTEN = 24
 """How often one line of code may copy between host and accelerator in a call; more copies come from a loop."""
 
 
-def stays(component: Component, probe: Probe) -> str:
+def stays(component: Component, probe: Probe, accelerator: torch.device = ACCELERATOR) -> str:
     """Call the component on a simulated accelerator, and return what was copied from and to the host.
 
-    Raises `ContractError` if devices are mixed, if the result or a gradient is on another device, or if a line copies
-    in a loop. Raises `Unavailable` if there is a real accelerator; "runs on the accelerator too" then checks this.
+    Raises `ContractError` if devices are mixed, if the result or a gradient is on another device, if a line copies in a
+    loop, or if float64 is put on ``mps:0``, which has none. Raises `Unavailable` if there is a real accelerator; "runs
+    on the accelerator too" then checks this.
     """
     if component.isolation:
         raise Unavailable("it runs in a process of its own, where an accelerator cannot be simulated")
     if torch.cuda.is_available():
         raise Unavailable("this machine has an accelerator, and components run on it")
     inputs, seeds = usual_inputs(probe)
-    with acted_accelerator() as traffic:
-        built = probe.build(component, ACCELERATOR)
-        there = {name: tensor.to(ACCELERATOR) for name, tensor in inputs.items()}
+    with acted_accelerator(accelerator) as traffic:
+        built = probe.build(component, accelerator)
+        there = {name: tensor.to(accelerator) for name, tensor in inputs.items()}
         traffic.clear()
-        result = probe.call(built, there, seeds, ACCELERATOR)
-        _in_place(probe, result, there, ACCELERATOR)
+        result = probe.call(built, there, seeds, accelerator)
+        _in_place(probe, result, there, accelerator)
         told = traffic.told()
         for line, times in (traffic.to_host + traffic.to_device).items():
             if times > OFTEN:
                 raise ContractError(f"{line} copies between host and accelerator {times} times in a call")
         if probe.by_row and getattr(component.info, "differentiable", False):
-            _gradient_in_place(probe, built, there, seeds)
+            _gradient_in_place(probe, built, there, seeds, accelerator)
     return told
 
 
@@ -65,9 +66,9 @@ def _in_place(probe: Probe, result: Any, inputs: Inputs, device: torch.device) -
             raise ContractError(f"was built on {device}, but returned a result on {tensor.device}")
 
 
-def _gradient_in_place(probe: Probe, built: Any, inputs: Inputs, seeds: list[int]) -> None:
+def _gradient_in_place(probe: Probe, built: Any, inputs: Inputs, seeds: list[int], device: torch.device) -> None:
     leaf = inputs["images"].clone().requires_grad_(True)
-    value = probe.tensor(built, {**inputs, "images": leaf}, seeds, ACCELERATOR)
+    value = probe.tensor(built, {**inputs, "images": leaf}, seeds, device)
     (found,) = torch.autograd.grad(value.sum(), leaf)
-    if found.device != ACCELERATOR:
-        raise ContractError(f"was built on {ACCELERATOR}, but its gradient is on {found.device}")
+    if found.device != device:
+        raise ContractError(f"was built on {device}, but its gradient is on {found.device}")

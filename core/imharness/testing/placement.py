@@ -1,7 +1,8 @@
-"""Simulates an accelerator on a machine without one, with tensors that claim to be on ``cuda:0`` and hold CPU values.
+"""Simulates an accelerator on a machine without one, with tensors that claim to be on it and hold CPU values.
 
-PyTorch's `FakeTensorMode` says on which device the result of an operation is and which mixtures of devices it refuses.
-The values are computed on the CPU, so that steps that depend on data (`item`, boolean indices, numpy) see true numbers.
+It is ``cuda:0``, or ``mps:0``, the GPU of a Mac, which has no float64. PyTorch's `FakeTensorMode` says on which device
+the result of an operation is and which mixtures of devices it refuses. The values are computed on the CPU, so that
+steps that depend on data (`item`, boolean indices, numpy) see true numbers.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves
 
 from imharness.errors import ContractError, Unavailable
 
-CPU, ACCELERATOR, _META = torch.device("cpu"), torch.device("cuda", 0), torch.device("meta")
+CPU, ACCELERATOR, MAC = torch.device("cpu"), torch.device("cuda", 0), torch.device("mps", 0)
+_META = torch.device("meta")
 _aten = torch.ops.aten
 _WAITS = frozenset(
     {_aten._local_scalar_dense, _aten.equal, _aten.nonzero, _aten.masked_select, _aten._unique2, _aten.unique_dim}
 )
 """The operations that make the host wait for the accelerator."""
+_DOUBLE = (torch.float64, torch.complex128)
 
 
 @dataclass
@@ -57,7 +60,7 @@ class _Placed(torch.Tensor):
     """A tensor that claims to be on the accelerator; to PyTorch it is a meta tensor, which needs no driver."""
 
     held: torch.Tensor
-    device, is_cuda, is_meta = ACCELERATOR, True, False
+    device, is_cuda, is_mps, is_meta = ACCELERATOR, True, False, False
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
@@ -81,6 +84,12 @@ class _Placed(torch.Tensor):
         raise ContractError(f"{func} used a tensor of the trial after it had ended")
 
 
+class _PlacedOnMac(_Placed):
+    """The same on the GPU of a Mac."""
+
+    device, is_cuda, is_mps = MAC, False, True
+
+
 class _Generator(torch.Generator):
     """A generator that knows the device on which it draws."""
 
@@ -88,7 +97,8 @@ class _Generator(torch.Generator):
 
     def __new__(cls, device: torch.device | str = "cpu") -> _Generator:
         made = super().__new__(cls)
-        made.place = _indexed(device)
+        place = torch.device(device)
+        made.place = place if place.type == "cpu" else torch.device(place.type, 0)
         return made
 
     @property
@@ -100,6 +110,10 @@ class _Generator(torch.Generator):
 class _Calls(TorchFunctionMode):
     """Refuses a generator on another device than the drawn numbers, and numpy of a tensor on the accelerator."""
 
+    def __init__(self, accelerator: torch.device) -> None:
+        super().__init__()
+        self._place = accelerator
+
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
@@ -107,26 +121,29 @@ class _Calls(TorchFunctionMode):
         drawn_by = kwargs.get("generator")
         if isinstance(drawn_by, _Generator):
             like = next((x.device for x in args if isinstance(x, torch.Tensor)), CPU)
-            place = _indexed(kwargs.get("device") or like)
+            place = _indexed(kwargs.get("device") or like, self._place)
             if place != drawn_by.device:
                 raise ContractError(f"{func.__name__} draws on {place} with a generator on {drawn_by.device}")
         if func is torch.Tensor.numpy and isinstance(args[0], _Placed):
-            raise ContractError(f"numpy() of a tensor on {ACCELERATOR}; call cpu() first")
+            raise ContractError(f"numpy() of a tensor on {self._place}; call cpu() first")
         if func is torch.Tensor.tolist and isinstance(args[0], _Placed):
             return args[0].cpu().tolist()
         if func is torch.Tensor.new_tensor and isinstance(args[0], _Placed):
-            kwargs = {"dtype": args[0].dtype, "device": ACCELERATOR, **kwargs}
+            kwargs = {"dtype": args[0].dtype, "device": self._place, **kwargs}
             func, args = torch.tensor, args[1:]
         if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__) and isinstance(args[0], _Placed):
-            args = (args[0], _index(args[1]), *args[2:])
+            args = (args[0], _index(args[1], self._place), *args[2:])
         if func is torch.Tensor.cuda:
-            func, args, kwargs = torch.Tensor.to, (args[0], ACCELERATOR), {}
+            func, args, kwargs = torch.Tensor.to, (args[0], self._place), {}
         if func is torch.Tensor.to:
             # A tensor that is already there stays the same; for another, "cuda" without a number would start CUDA.
-            there = _META if isinstance(args[0], _Placed) else ACCELERATOR
-            args = [there if isinstance(x, torch.device | str) and _indexed(x) == ACCELERATOR else x for x in args]
-            kwargs = {k: there if k == "device" and x and _indexed(x) == ACCELERATOR else x for k, x in kwargs.items()}
+            there = _META if isinstance(args[0], _Placed) else self._place
+            args = [there if isinstance(x, torch.device | str) and self._is_there(x) else x for x in args]
+            kwargs = {k: there if k == "device" and x and self._is_there(x) else x for k, x in kwargs.items()}
         return func(*args, **kwargs)
+
+    def _is_there(self, device: torch.device | str) -> bool:
+        return _indexed(device, self._place) == self._place
 
 
 class _Places(TorchDispatchMode):
@@ -135,9 +152,9 @@ class _Places(TorchDispatchMode):
     _mode_key = torch._C._TorchDispatchModeKey.FAKE
     """Keeps PyTorch from starting CUDA."""
 
-    def __init__(self, traffic: Traffic) -> None:
+    def __init__(self, traffic: Traffic, accelerator: torch.device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._traffic, self._oracle = traffic, FakeTensorMode()
+        self._traffic, self._oracle, self._place = traffic, FakeTensorMode(), accelerator
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -146,7 +163,7 @@ class _Places(TorchDispatchMode):
         asked = kwargs.get("device")
         leaves, shape = tree_flatten((tuple(args), kwargs))
         placed = any(isinstance(x, _Placed) for x in leaves)
-        if not placed and (asked is None or _indexed(asked) != ACCELERATOR):
+        if not placed and (asked is None or _indexed(asked, self._place) != self._place):
             return func(*args, **kwargs)
         self._note(func, args, asked, placed)
         places = self._result_places(func, leaves, shape, asked)
@@ -162,13 +179,13 @@ class _Places(TorchDispatchMode):
             with no_dispatch():
                 func(*args, **kwargs)
         same = {id(own): outer for own, outer in zip(held, leaves, strict=True) if isinstance(own, torch.Tensor)}
-        return _returned(result, places, same)
+        return self._returned(result, places, same)
 
     def _note(self, func: Any, args: Sequence[Any], asked: Any, placed: bool) -> None:
         packet, traffic = func._overloadpacket, self._traffic
         if packet in _WAITS:
             count = traffic.waits
-        elif packet is _aten._to_copy and asked is not None and placed != (_indexed(asked) == ACCELERATOR):
+        elif packet is _aten._to_copy and asked is not None and placed != (_indexed(asked, self._place) == self._place):
             count = traffic.to_host if placed else traffic.to_device
         elif packet is _aten.copy_ and isinstance(args[0], _Placed) != isinstance(args[1], _Placed):
             count = traffic.to_device if isinstance(args[0], _Placed) else traffic.to_host
@@ -182,10 +199,10 @@ class _Places(TorchDispatchMode):
         """Return the device of each tensor of the result; the last device also counts for all further tensors."""
         given = [x for x in leaves if isinstance(x, torch.Tensor)]
         if asked is None and all(isinstance(x, _Placed) for x in given):
-            return [ACCELERATOR]
+            return [self._place]
         fakes, options = shape.unflatten([self._fake(x) if isinstance(x, torch.Tensor) else x for x in leaves])
         if asked is not None:
-            options["device"] = _indexed(asked)
+            options["device"] = _indexed(asked, self._place)
         try:
             with self._oracle:
                 found = func(*fakes, **options)
@@ -193,40 +210,48 @@ class _Places(TorchDispatchMode):
             places = {x.device for x in given if x.ndim or x.device != CPU} or {CPU}
             if len(places) > 1:
                 raise ContractError(f"{func} got tensors on {' and '.join(sorted(map(str, places)))}") from None
-            return list(places) if asked is None else [_indexed(asked)]
-        return [x.device for x in tree_leaves(found) if isinstance(x, torch.Tensor)] or [ACCELERATOR]
+            return list(places) if asked is None else [_indexed(asked, self._place)]
+        return [x.device for x in tree_leaves(found) if isinstance(x, torch.Tensor)] or [self._place]
 
     def _fake(self, x: torch.Tensor) -> FakeTensor:
         shell = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
         return FakeTensor(self._oracle, shell, x.device)
 
+    def _returned(self, result: Any, places: list[torch.device], same: Mapping[int, Any]) -> Any:
+        """Return a result on its device; a tensor that was changed in place is returned as the same object."""
+        leaves, shape = tree_flatten(result)
+        left = iter(places)
 
-def _returned(result: Any, places: list[torch.device], same: Mapping[int, Any]) -> Any:
-    """Return a result on its device; a tensor that was changed in place is returned as the same object."""
-    leaves, shape = tree_flatten(result)
-    left = iter(places)
+        def one(x: Any) -> Any:
+            if not isinstance(x, torch.Tensor):
+                return x
+            place = next(left, places[-1])
+            return same[id(x)] if id(x) in same else (self._placed(x) if place == self._place else x)
 
-    def one(x: Any) -> Any:
-        if not isinstance(x, torch.Tensor):
-            return x
-        place = next(left, places[-1])
-        return same[id(x)] if id(x) in same else (_Placed(x) if place == ACCELERATOR else x)
+        return shape.unflatten([one(x) for x in leaves])
 
-    return shape.unflatten([one(x) for x in leaves])
+    def _placed(self, held: torch.Tensor) -> _Placed:
+        if self._place != MAC:
+            return _Placed(held)
+        if held.dtype in _DOUBLE:
+            raise ContractError(
+                f"{MAC} has no {str(held.dtype).removeprefix('torch.')}; {_culprit() or 'a network'} uses it"
+            )
+        return _PlacedOnMac(held)
 
 
-def _index(given: Any) -> Any:
+def _index(given: Any, place: torch.device) -> Any:
     """Return an index with its lists as tensors on the accelerator; PyTorch would make tensors without values."""
     if isinstance(given, tuple):
-        return tuple(map(_index, given))
+        return tuple(_index(own, place) for own in given)
     if isinstance(given, list | range) and all(isinstance(x, int) for x in given):
-        return torch.tensor(list(given), dtype=None if given else torch.long, device=ACCELERATOR)
+        return torch.tensor(list(given), dtype=None if given else torch.long, device=place)
     return given
 
 
-def _indexed(device: torch.device | str) -> torch.device:
+def _indexed(device: torch.device | str, accelerator: torch.device) -> torch.device:
     place = torch.device(device)
-    return ACCELERATOR if place.type in ("cuda", "meta") else place
+    return accelerator if place.type in (accelerator.type, "meta") else place
 
 
 def _culprit() -> str:
@@ -247,10 +272,11 @@ def _culprit() -> str:
 
 
 @contextmanager
-def acted_accelerator() -> Iterator[Traffic]:
-    """Let the block use ``cuda:0`` on a machine without one; yields what crosses to it and back.
+def acted_accelerator(accelerator: torch.device = ACCELERATOR) -> Iterator[Traffic]:
+    """Let the block use ``cuda:0``, or ``mps:0``, on a machine without one; yields what crosses to it and back.
 
-    Inside the block, `ContractError` is raised if tensors, or a generator and what it draws, are on two devices.
+    Inside the block, `ContractError` is raised if tensors, or a generator and what it draws, are on two devices, and if
+    a tensor on ``mps:0`` has a type that is not there.
     """
     traffic, overwrites = Traffic(), torch.__future__.get_overwrite_module_params_on_conversion()
     lifts = torch._C._only_lift_cpu_tensors()
@@ -259,8 +285,8 @@ def acted_accelerator() -> Iterator[Traffic]:
     try:
         with ExitStack() as stack:
             stack.enter_context(patch.object(torch, "Generator", _Generator))
-            stack.enter_context(_Calls())
-            stack.enter_context(_Places(traffic))
+            stack.enter_context(_Calls(accelerator))
+            stack.enter_context(_Places(traffic, accelerator))
             yield traffic
     finally:
         torch._C._set_only_lift_cpu_tensors(lifts)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from imharness.data import double
 from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_iqa.natural_statistics import (
     NEIGHBOURS,
@@ -60,16 +61,17 @@ class Brisque(NoReferenceMetric):
         return (MODEL, RANGE)
 
     def build(self, device: torch.device) -> NoReferenceScore:
-        vectors, weights, offset, gamma = (torch.as_tensor(x, dtype=torch.float64, device=device) for x in machine())
+        exact = double(torch.zeros((), device=device)).device
+        vectors, weights, offset, gamma = (torch.as_tensor(x, dtype=torch.float64, device=exact) for x in machine())
         storage = opened(RANGE)
-        low, high = torch.from_numpy(storage.getNode("range").mat()).double().to(device)
+        low, high = torch.from_numpy(storage.getNode("range").mat()).double().to(exact)
         line = gaussian_line(7, 7 / 6).to(device)
 
         def score(images: Images) -> Scores:
             grey = whole_levels(luma(images) * 255) / 255
-            scaled = 2 * (_features(grey, line).double() - low) / (high - low) - 1
+            scaled = 2 * (double(_features(grey, line)) - low) / (high - low) - 1
             distance = (scaled[:, None] - vectors[None]).square().sum(dim=2)
-            return (weights * (-gamma * distance).exp()).sum(dim=1).sub(offset).float()
+            return (weights * (-gamma * distance).exp()).sum(dim=1).sub(offset).float().to(images.device)
 
         return score
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from imharness.data import double
 from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_iqa.natural_statistics import NEIGHBOURS, asymmetric_fit, log_gamma_ratio, normalised, whole_levels
 from imharness_vision.constants import constant
@@ -57,9 +58,10 @@ class Niqe(NoReferenceMetric):
             own_mean = found.mean(dim=1)
             centred = found - own_mean[:, None]
             own = centred.transpose(1, 2) @ centred / max(found.shape[1] - 1, 1)
-            difference = (own_mean - mean).double()
-            inverse = torch.linalg.pinv(((covariance + own) / 2).double(), hermitian=True)
-            return torch.einsum("ni,nij,nj->n", difference, inverse, difference).clamp(min=1e-12).sqrt().float()
+            difference = double(own_mean - mean)
+            inverse = torch.linalg.pinv(double((covariance + own) / 2), hermitian=True)
+            squares = torch.einsum("ni,nij,nj->n", difference, inverse, difference)
+            return squares.clamp(min=1e-12).sqrt().float().to(images.device)
 
         return score
 

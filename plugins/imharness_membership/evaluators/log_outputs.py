@@ -8,6 +8,7 @@ membership from them; trained on defended shadow outputs, it adapts to what the 
 import torch
 from pydantic import Field
 
+from imharness.data import double
 from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
 
 FLOOR = 1e-38
@@ -28,15 +29,16 @@ class LogOutputs(MembershipEvaluator):
             shadow = log_features(query.shadow_outputs, query.shadow_labels)
             target = log_features(query.target_outputs, query.target_labels)
             mean, scale = shadow.mean(dim=0), shadow.std(dim=0).clamp(min=1e-6)
-            weights = logistic_weights(_bordered((shadow - mean) / scale), query.shadow_member.double(), self.ridge)
-            return (_bordered((target - mean) / scale) @ weights).float()
+            weights = logistic_weights(_bordered((shadow - mean) / scale), double(query.shadow_member), self.ridge)
+            return (_bordered((target - mean) / scale) @ weights).float().to(query.target_outputs.device)
 
         return infer
 
 
 def log_features(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return float64 ``(n, classes)``: the log probability of the true class, then the others', largest first."""
-    logs = outputs.clamp(min=FLOOR).double().log()
+    logs = double(outputs.clamp(min=FLOOR)).log()
+    labels = labels.to(logs.device)
     true = logs.gather(1, labels[:, None])
     others = logs.scatter(1, labels[:, None], -torch.inf).sort(dim=1, descending=True).values[:, :-1]
     return torch.cat([true, others], dim=1)

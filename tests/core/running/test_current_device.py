@@ -1,4 +1,4 @@
-"""Devices of a run: what a machine with two GPUs would see, told to one without."""
+"""Devices of a run: what a machine with two GPUs, or a Mac, would see, told to one without."""
 
 from pathlib import Path
 
@@ -6,12 +6,14 @@ import pytest
 import torch
 
 from imharness.contracts.randomness import ImageRng, generator
-from imharness.contracts.values import GENERATOR, STREAMS
+from imharness.contracts.values import GENERATOR, NUMBER, STREAMS, double
+from imharness.errors import ContractError
 from imharness.running import executor
 from imharness.running.executor import Worker, WorkerConfig
 from imharness.running.memory import is_out_of_memory
+from imharness.running.projections import follow, follow_scores
 from imharness.testing.crossing import restored, tensors
-from imharness.testing.placement import ACCELERATOR, acted_accelerator
+from imharness.testing.placement import ACCELERATOR, MAC, acted_accelerator
 from imharness_membership.training import generator_on
 
 
@@ -58,3 +60,30 @@ def test_masks_are_drawn_where_they_are_used() -> None:
         there = generator_on(generator(5), ACCELERATOR)
         assert torch.rand(3, generator=there, device=ACCELERATOR).device == ACCELERATOR
         assert traffic.told() == "nothing crossed between host and device"
+
+
+def test_float64_is_computed_on_the_cpu_where_a_device_has_none() -> None:
+    with acted_accelerator(MAC):
+        there = torch.tensor([1.0, 2.0], device=MAC, requires_grad=True)
+        with pytest.raises(ContractError, match=r"mps:0 has no float64; test_current_device.py:\d+ uses it"):
+            there.double()
+        exact = double(there)
+        assert (exact.dtype, exact.device.type) == (torch.float64, "cpu")
+        (slope,) = torch.autograd.grad(exact.square().sum(), there)
+        assert (slope.device, slope.tolist()) == (MAC, [2.0, 4.0])
+        assert NUMBER.check(there.sum().detach(), {}, 1, "acme/made").device == MAC
+    with acted_accelerator():
+        assert double(torch.ones(1, device=ACCELERATOR)).device == ACCELERATOR
+
+
+def test_an_audit_of_gradients_runs_on_the_gpu_of_a_mac() -> None:
+    images = torch.randint(0, 256, (2, 3, 16, 16), generator=generator(1)) / 255
+    here = follow(torch.square, torch.square, images, ImageRng([1, 2]), own=True)
+    scores = follow_scores(lambda batch: batch.flatten(1).mean(dim=1), images, ImageRng([1, 2]))
+    with acted_accelerator(MAC):
+        there = follow(torch.square, torch.square, images.to(MAC), ImageRng([1, 2], MAC), own=True)
+        found = follow_scores(lambda batch: batch.flatten(1).mean(dim=1), images.to(MAC), ImageRng([1, 2], MAC))
+    assert torch.equal(here.cosine, there.cosine)
+    assert torch.equal(here.shown, there.shown)
+    assert torch.equal(scores.cosine, found.cosine)
+    assert (there.cosine > 0.9).all()

@@ -1,6 +1,7 @@
 """Workers on GPUs: how many start on which, what happens where memory is short, and that no result can depend on it."""
 
 import logging
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 from imharness.cli import cli
 from imharness.errors import UsageError
 from imharness.running import local
-from imharness.running.device import synchronise
+from imharness.running.device import device_name, synchronise
 from imharness.running.devices import GIB, free_bytes, with_room
 from imharness.running.executor import WorkerConfig, open_executor
 
@@ -85,14 +86,24 @@ def test_the_command_takes_it_for_local_workers_alone(tmp_path: Path) -> None:
 
 
 def test_the_gpu_of_a_mac_is_used_where_it_is_named(started: list[WorkerConfig], monkeypatch) -> None:
-    """It is not chosen by itself, as it has no float64; it shares the machine's memory, so nobody asks for its room."""
+    """It is not chosen by itself, as it has no float64; it shares the machine's memory, so nobody asks for its room.
+
+    Its workers let PyTorch compute on the CPU what it cannot on that device, unless the user forbids it.
+    """
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UsageError, match=r"device 'mps' is not on this machine"):
         devices(started, devices=["mps"])
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     monkeypatch.setattr(with_room, "__kwdefaults__", with_room.__kwdefaults__ | {"free": free_bytes})
     assert set(devices(started)) == {"cpu"}
+    monkeypatch.setenv(local.FALLBACK, "0")
     assert devices(started, devices=["mps"]) == ["mps"]
+    assert os.environ.pop(local.FALLBACK) == "0"
+    assert set(devices(started)) == {"cpu"}
+    assert local.FALLBACK not in os.environ
+    assert devices(started, devices=["mps"]) == ["mps"]
+    assert os.environ[local.FALLBACK] == "1"
+    assert device_name(torch.device("mps")) == f"GPU of {device_name(torch.device('cpu'))}"
     waited: list[str] = []
     monkeypatch.setattr(torch.mps, "synchronize", lambda: waited.append("mps"))
     synchronise(torch.device("mps"))

@@ -17,6 +17,8 @@ from imharness.contracts.purification import Purification
 from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import IMAGES
 from imharness.testing import Trial, trials
+from imharness.testing.devices import stays
+from imharness.testing.placement import MAC
 from imharness.testing.probe import Inputs, Probe
 from imharness.testing.probes import probe_of
 from imharness.testing.samples import images
@@ -138,10 +140,16 @@ def shared(component: Component) -> list[Trial]:
     return LAST[0][1]
 
 
-def passes(component: Component, check: str) -> None:
-    if check == DEVICE and "queries" in type(component).model_fields:
+def with_few_queries(component: Component) -> Component:
+    if "queries" in type(component).model_fields:
         with suppress(ValidationError):
-            component = component.with_parameters(queries=FEW_QUERIES)
+            return component.with_parameters(queries=FEW_QUERIES)
+    return component
+
+
+def passes(component: Component, check: str) -> None:
+    if check == DEVICE:
+        component = with_few_queries(component)
     trial = next(t for t in shared(component) if t.check == check)
     outcome = replace(trial, limit=AT_BOUND_S if trial.at_bound else PATIENCE_S).run()
     assert outcome.status == "passed", outcome.message
@@ -166,6 +174,22 @@ else:
 
     @pytest.mark.skip(reason="no accelerator on this machine")
     def test_plugins_run_on_the_accelerator() -> None: ...
+
+
+def on_a_mac(components: list[Component]) -> list[pytest.param]:
+    return [
+        pytest.param(component, id=component.label, marks=marks(component))
+        for component in components
+        if probe_of(component, 1) is not None and not component.isolation and name_of(component) not in PYIQA
+    ]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a machine with an accelerator simulates none")
+@pytest.mark.parametrize("component", on_a_mac(first_of_each_class()), indirect=True)
+def test_a_plugin_works_on_the_gpu_of_a_mac_which_has_no_float64(component: Component) -> None:
+    component.require()
+    component = with_few_queries(component)
+    assert stays(component, probe_of(component, 1), MAC)
 
 
 def test_all_plugins_load() -> None:
