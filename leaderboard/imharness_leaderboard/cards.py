@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from imharness.results.boards import Board
 from imharness.results.tables import joined
-from imharness_leaderboard.addresses import table_page, track_page
-from imharness_leaderboard.entries import EntryView
 from imharness_leaderboard.fronts import Front, front_of
 from imharness_leaderboard.rankings import RankingView
-from imharness_leaderboard.wording import brief, partial
+from imharness_leaderboard.wording import partial
 
 
 @dataclass(frozen=True)
@@ -59,12 +57,3 @@ def _card(board: Board, views: Sequence[RankingView]) -> Card:
     front = front_of(view.table, ranking, 320, 150, small=True)
     pair = tuple(view.names[label] for label in rivals[:2]) if len(rivals) > 1 else ()
     return Card(board, ranking.claim, ranking.winner, front, pair, view.compared(*rivals[:2]) if pair else "")
-
-
-def found_by_search(boards: Sequence[Board], entries: Sequence[EntryView]) -> list[list[str]]:
-    """Return what readers can search for: text, what it is, and the address of its page."""
-    found = [[board.title, "track", track_page(board)] for board in boards]
-    found += [[brief(view.label), view.kind, view.page] for view in entries]
-    return found + [
-        [table.title, f"table, {board.title}", table_page(board, table)] for board in boards for table in board.tables
-    ]
