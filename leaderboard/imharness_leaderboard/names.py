@@ -6,8 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from markupsafe import Markup, escape
-
 from imharness_leaderboard.chips import short_names
 from imharness_leaderboard.wording import brief
 
@@ -35,11 +33,6 @@ def in_names(text: str, names: Mapping[str, str]) -> str:
     pattern = "|".join(re.escape(label) for label in sorted(names, key=len, reverse=True))
     found = re.sub(rf"(?<![\w/])(?:{pattern})(?![\w\[/-])", lambda match: names[match[0]], text) if names else text
     return brief(found)
-
-
-def raised(text: str) -> Markup:
-    """Return escaped HTML in which what follows a circumflex, as in D^D, stands above the line."""
-    return Markup(re.sub(r"(\w)\^(\w+)", r"\1<sup>\2</sup>", str(escape(text))))
 
 
 def spelled_measure(text: str) -> str:

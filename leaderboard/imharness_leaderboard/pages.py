@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,19 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.errors import DamagedError, StoreError, UsageError
+from imharness.exports import marks
 from imharness.exports.data import csv_bytes
 from imharness.reading.credits import Credit, credits
 from imharness.reading.text import reason
 from imharness.results.boards import Board
+from imharness.results.labels import id_of
 from imharness.results.store import Store
 from imharness.results.tables import Table
-from imharness_leaderboard import addresses, commands, names, published, rankings, tables, wording
-from imharness_leaderboard.cards import data_line, found_by_search
+from imharness_leaderboard import addresses, commands, names, published, rankings, tables, texts, wording
+from imharness_leaderboard.cards import data_line
 from imharness_leaderboard.changes import FILE, Release, history, releases_json, summary
 from imharness_leaderboard.chart_pictures import chart_pictures
-from imharness_leaderboard.citations import bibtex, cff, entry_citation, last_day
+from imharness_leaderboard.citations import bibtex, caveats, cff, entry_citation, last_day
 from imharness_leaderboard.comparison_pictures import comparison_pictures
 from imharness_leaderboard.conditions import with_conditions
 from imharness_leaderboard.current import current_boards
@@ -47,6 +50,7 @@ from imharness_leaderboard.numbers import (
 from imharness_leaderboard.picture import THEMES, Picture, darkened
 from imharness_leaderboard.ranking_pictures import ranking_pictures
 from imharness_leaderboard.scores import scores_of
+from imharness_leaderboard.searching import Found, found_by_search, papers_of
 from imharness_leaderboard.secret import against_secret
 
 STATIC = Path(__file__).parent / "static"
@@ -111,9 +115,12 @@ class _Build:
             for board in boards
         }
         self.published: set[str] = set()
+        self.papers: list[Found] = []
         self._by_label: dict[str, EntryView] = {}
-        for (_, label), view in self.views.items():
+        self._by_id: dict[tuple[str, str], EntryView] = {}
+        for (kind, label), view in self.views.items():
             self._by_label.setdefault(label, view)
+            self._by_id.setdefault((kind, id_of(label)), view)
         self.templates = self._environment()
 
     def _numbers(self, store: Store, board: Board) -> Mapping[str, npt.NDArray[np.float32]]:
@@ -138,7 +145,7 @@ class _Build:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        found.filters.update(code=wording.with_code, raised=names.raised)
+        found.filters["code"] = wording.with_code
         for module, offered in (
             (
                 addresses,
@@ -156,7 +163,8 @@ class _Build:
             (rankings, ("row_text",)),
             (commands, ("compute_again",)),
             (names, ("display_name", "in_names", "spelled_measure", "plural")),
-            (wording, ("brief", "breaking", "partial")),
+            (wording, ("brief", "breaking", "facet_text", "partial")),
+            (marks, ("places_of", "proxies_of")),
         ):
             found.globals.update({name: getattr(module, name) for name in offered})
         found.globals.update(published.NAMES)
@@ -165,11 +173,11 @@ class _Build:
             themes=list(THEMES),
             release=self.release,
             standing_word=standing_word,
+            standing_in_words=marks.standing_of,
             standing_of=self._standing,
             link_of=self._link,
             shown_value=tables.shown,
             large=LARGE,
-            glossary="",
         )
         return found
 
@@ -183,11 +191,17 @@ class _Build:
             self._write_entry(view)
         self._write_data()
         self._write_home()
-        self._page("methods.html", "methods.html", title="Methods", methods=methods(self.boards), here="methods.html")
+        self._write_methods()
         self._page("compare.html", "compare.html", title="Compare entries", here="compare.html")
         self._page("credits.html", "credits.html", title="Credits", here="credits.html", credits=self._credits())
         self._write_changes(releases)
         self.site.finish()
+
+    def _write_methods(self) -> None:
+        rules, found = texts.sections("ranking.md"), methods(self.boards)
+        self._page("methods.html", "methods.html", title="Methods", rules=rules, methods=found, here="methods.html")
+        parts = [(name, list(terms)) for name, terms in groupby(texts.glossary(), lambda term: term.section)]
+        self._page("glossary.html", "glossary.html", title="Glossary", parts=parts)
 
     def _credits(self) -> tuple[Credit, ...]:
         try:
@@ -210,7 +224,8 @@ class _Build:
             home=home,
             published=self.published,
         )
-        self.site.write("data/search.json", json_text(found_by_search(self.boards, list(self.views.values()))))
+        found = found_by_search(self.boards, list(self.views.values()), self.papers)
+        self.site.write("data/search.json", json_text(found))
         self._page("submit.html", "submit.html", title="Submit")
         texts = [(board, bibtex(board, self.release)) for board in self.boards]
         file = cff(self.boards, self.release, self.day)
@@ -267,6 +282,7 @@ class _Build:
         self.problems += [problem] if problem else []
         if view is None:
             return False
+        self.papers += papers_of(board, view.papers)
         self.site.write(addresses.data_file(board, "published", "json"), json_text(view.facts()))
         self._page(
             addresses.published_page(board),
@@ -280,6 +296,7 @@ class _Build:
 
     def _write_entry(self, view: EntryView) -> None:
         stands = [f"place {own.rank} in {own.board.title}" for own in view.results]
+        stands += dict.fromkeys(text for own in view.results for text in caveats(own.board, view.label))
         citation = entry_citation(view.kind, view.label, view.facts, stands, self.release, self.day)
         self.site.write(f"{citation.file}.bib", citation.bibtex)
         self.site.write(f"{citation.file}.cff", citation.cff)
@@ -351,7 +368,7 @@ class _Build:
         """Write a page. `here` is the address that the navigation marks as the current one."""
         root = "../" * name.count("/")
         text = self.templates.get_template(template).render(root=root, title=title, here=here, **facts)
-        self.site.write(name, text)
+        self.site.write(name, texts.finished(text, root))
 
     def _standing(self, label: str) -> str:
         """Return the status of the entry with a label; empty where it was not submitted."""
@@ -359,8 +376,12 @@ class _Build:
         return standing_word(view.facts) if view is not None else ""
 
     def _link(self, label: str, kind: str = "") -> str:
-        """Return the address of an entry's page, or an empty string; without a kind the label decides."""
-        view = self.views.get((kind, label)) or self._by_label.get(label)
+        """Return the address of an entry's page, or an empty string; without a kind the label decides.
+
+        An attack that a table names without its strength has a page for each of them; the first one is meant.
+        """
+        known = self.views.get((kind, label)) or self._by_label.get(label)
+        view = known or self._by_id.get((kind, id_of(label)))
         return view.page if view is not None else ""
 
 
