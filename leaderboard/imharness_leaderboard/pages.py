@@ -27,8 +27,8 @@ from imharness.results.boards import Board
 from imharness.results.labels import id_of
 from imharness.results.store import Store
 from imharness.results.tables import Table
-from imharness_leaderboard import addresses, commands, published, rankings, tables, texts, wording
-from imharness_leaderboard.cards import cards, data_line
+from imharness_leaderboard import addresses, commands, names, published, rankings, tables, texts, wording
+from imharness_leaderboard.cards import data_line
 from imharness_leaderboard.changes import FILE, Release, history, releases_json, summary
 from imharness_leaderboard.chart_pictures import chart_pictures
 from imharness_leaderboard.citations import bibtex, caveats, cff, entry_citation, last_day
@@ -39,6 +39,7 @@ from imharness_leaderboard.entries import EntryView, entry_views, standing_word
 from imharness_leaderboard.feed import atom_feed
 from imharness_leaderboard.folder import SiteFolder, json_text
 from imharness_leaderboard.gallery import GalleryExample, write_gallery
+from imharness_leaderboard.home import home_of, question_of, write_numbers
 from imharness_leaderboard.methods import methods
 from imharness_leaderboard.numbers import (
     comparison_index,
@@ -55,6 +56,8 @@ from imharness_leaderboard.secret import against_secret
 STATIC = Path(__file__).parent / "static"
 LARGE = 120
 """A table with more rows than this is shown on its own page only."""
+PICTURES = 5
+"""The most pictures on the page of a track; the others stand with the study tables."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,7 @@ class _Build:
             board.track: rankings.ranking_views(board, self.scores[board.track], self.gallery[board.track], release)
             for board in boards
         }
+        self.published: set[str] = set()
         self.papers: list[Found] = []
         self._by_label: dict[str, EntryView] = {}
         self._by_id: dict[tuple[str, str], EntryView] = {}
@@ -142,15 +146,27 @@ class _Build:
             lstrip_blocks=True,
         )
         found.filters["code"] = wording.with_code
-        for module, names in (
-            (addresses, ("track_page", "table_page", "gallery_page", "published_page", "data_file", "comparison_file")),
+        for module, offered in (
+            (
+                addresses,
+                (
+                    "track_page",
+                    "table_page",
+                    "studies_page",
+                    "gallery_page",
+                    "published_page",
+                    "data_file",
+                    "comparison_file",
+                ),
+            ),
             (tables, ("shown", "spread", "why", "shade", "marks_of", "facets_of", "breadth", "headline", "legend")),
             (rankings, ("row_text",)),
             (commands, ("compute_again",)),
+            (names, ("display_name", "in_names", "spelled_measure", "plural")),
             (wording, ("brief", "breaking", "facet_text", "partial")),
             (marks, ("places_of", "proxies_of")),
         ):
-            found.globals.update({name: getattr(module, name) for name in names})
+            found.globals.update({name: getattr(module, name) for name in offered})
         found.globals.update(published.NAMES)
         found.globals.update(
             boards=self.boards,
@@ -196,6 +212,8 @@ class _Build:
 
     def _write_home(self) -> None:
         demo, line = data_line(self.boards)
+        home = home_of(self.boards, self.rankings)
+        write_numbers(self.site, home)
         self._page(
             "index.html",
             "index.html",
@@ -203,7 +221,8 @@ class _Build:
             here="index.html",
             demo=demo,
             data_line=line,
-            cards=cards(self.boards, self.rankings),
+            home=home,
+            published=self.published,
         )
         found = found_by_search(self.boards, list(self.views.values()), self.papers)
         self.site.write("data/search.json", json_text(found))
@@ -218,24 +237,30 @@ class _Build:
         here = addresses.track_page(board)
         pictures, gallery = self._pictures(board), self.gallery[board.track]
         views = self.rankings[board.track]
-        above = {id for view in views for id in (view.table.id, view.ranking.comparison)}
-        studies = [table for table in board.tables if table.id not in above]
+        studies = [table for table in board.tables if table.id not in {view.table.id for view in views}]
         plain = studies.pop(0) if studies and not views else None
-        small = [table for table in studies if len(table.rows) <= LARGE]
+        first, more = _first_pictures(board, pictures)
+        about = {"here": here, "board": board, "rankings": views, "gallery": bool(gallery), "studies": studies}
+        question = question_of(board, views[0].table.entry) if views else board.question or board.title
+        if self._write_published(board):
+            self.published.add(board.track)
         self._page(
             here,
             "track.html",
-            title=board.title,
-            here=here,
-            board=board,
-            pictures=pictures,
-            rankings=views,
-            gallery=bool(gallery),
+            title=question,
+            pictures=first,
             plain=plain,
-            studies=studies,
-            small=small,
-            published=self._write_published(board),
+            published=board.track in self.published,
+            more=len(more),
+            **about,
         )
+        small = [table for table in studies if len(table.rows) <= LARGE]
+        page, title = addresses.studies_page(board), f"Study tables, {board.title}"
+        self._page(page, "studies.html", title=title, small=small, pictures=more, **about)
+        for view in views:
+            for shown in view.rows:
+                title = f"{shown.name}, {view.table.title}"
+                self._page(shown.page, "details.html", title=title, here=here, board=board, view=view, shown=shown)
         for table in board.tables:
             page, title = addresses.table_page(board, table), f"{table.title}, {board.title}"
             self._page(
@@ -360,13 +385,23 @@ class _Build:
         return view.page if view is not None else ""
 
 
+def _first_pictures(board: Board, pictures: Sequence[Picture]) -> tuple[list[Picture], list[Picture]]:
+    """Return the pictures that a track's page shows, and the others.
+
+    It shows what the track itself declares. What is drawn of rankings and comparisons repeats what the page has.
+    """
+    declared = {addresses.picture_base(board, chart.id) for chart in board.charts}
+    first = [picture for picture in pictures if picture.name in declared][:PICTURES]
+    return first, [picture for picture in pictures if picture not in first]
+
+
 def _pictures_of_table(pictures: Sequence[Picture], board: Board, table: Table) -> list[Picture]:
     """Return the pictures that are drawn from a table, or from the scores behind it."""
-    names = {addresses.slug(chart.id) for chart in board.charts if chart.table == table.id}
+    known = {addresses.slug(chart.id) for chart in board.charts if chart.table == table.id}
     own = f"{addresses.slug(table.id)}-"
-    names |= {own + form for form in ("ranks", "spread", "worst", "trade")}
+    known |= {own + form for form in ("ranks", "spread", "worst", "trade")}
     return [
         picture
         for picture in pictures
-        if (name := picture.name.rpartition("/")[2]) in names or name.startswith(f"{own}attacks")
+        if (name := picture.name.rpartition("/")[2]) in known or name.startswith(f"{own}attacks")
     ]
