@@ -40,6 +40,16 @@ def table_page(board: Board, table: Table) -> str:
     return f"{track_slug(board.track)}/{slug(table.id)}.html"
 
 
+def studies_page(board: Board) -> str:
+    """Return the address of the page with a track's study tables."""
+    return f"{track_slug(board.track)}/studies.html"
+
+
+def details_page(board: Board, table: Table, label: str) -> str:
+    """Return the address of the page with the details of a row of a ranking."""
+    return f"{track_slug(board.track)}/details/{slug(table.id)}-{slug(label)}.html"
+
+
 def gallery_page(board: Board) -> str:
     """Return the address of a track's gallery."""
     return f"{track_slug(board.track)}/gallery.html"

@@ -1,70 +1,26 @@
-"""The home page: what data the site shows, and one true sentence about each board."""
+"""What the home page shows beside its findings: what data these are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
+from imharness.exports.marks import proxies_of
 from imharness.results.boards import Board
 from imharness.results.tables import joined
-from imharness_leaderboard.addresses import table_page, track_page
-from imharness_leaderboard.entries import EntryView
-from imharness_leaderboard.fronts import Front, front_of
-from imharness_leaderboard.rankings import RankingView
-from imharness_leaderboard.wording import brief, partial
-
-
-@dataclass(frozen=True)
-class Card:
-    """A board on the home page. `claim` and `front` are empty where the board has no ranking."""
-
-    board: Board
-    claim: str
-    winner: str
-    front: Front | None
-    pair: tuple[str, ...]
-    """The short names of the two entries to compare: the winner and the next one that passes; no controls."""
-    compare: str
+from imharness_leaderboard.wording import partial
 
 
 def data_line(boards: Sequence[Board]) -> tuple[bool, str]:
-    """Return whether the site shows demo data, and a line that says what the data are.
+    """Return whether the site shows data that nobody should cite, and a line that says what the data are.
 
-    Tables of a run that is not finished are no better than demo data.
+    Tables of a run that is not finished are no better than stand-in data.
     """
     unfinished = [f"{board.title} {partial(board)}" for board in boards if board.waiting]
+    split = "secret split, " if any(board.secret for board in boards) else ""
     if unfinished:
         return True, f"Unfinished run: {joined(unfinished)}; do not cite"
-    proxies = list(dict.fromkeys(proxy for b in boards for own in b.rankings for proxy in own.proxies))
+    if any(map(proxies_of, boards)):
+        return True, f"Demo: {split}stand-in data, not citable."
+    profiles = joined(dict.fromkeys(board.profile for board in boards))
     limits = sorted({board.limit for board in boards if board.limit})
-    split = "secret split, " if any(board.secret for board in boards) else ""
-    if proxies:
-        some = split + (f"at most {limits[-1]} images, " if limits else "")
-        return True, f"Demo data: {some}{joined(proxies)}; do not cite"
-    profiles = dict.fromkeys(board.profile for board in boards)
-    return False, f"Data: {split}{joined(profiles)}" + (f", at most {limits[-1]} images" if limits else "")
-
-
-def cards(boards: Sequence[Board], views: Mapping[str, Sequence[RankingView]]) -> list[Card]:
-    """Return a card for each board."""
-    return [_card(board, views.get(board.track, ())) for board in boards]
-
-
-def _card(board: Board, views: Sequence[RankingView]) -> Card:
-    if not views:
-        return Card(board, "", "", None, (), "")
-    view, ranking = views[0], views[0].ranking
-    rivals = [label for label in view.names if not ranking.places[label].control]
-    rivals.sort(key=lambda label: (label != ranking.winner, not ranking.places[label].able))
-    front = front_of(view.table, ranking, 320, 150, small=True)
-    pair = tuple(view.names[label] for label in rivals[:2]) if len(rivals) > 1 else ()
-    return Card(board, ranking.claim, ranking.winner, front, pair, view.compared(*rivals[:2]) if pair else "")
-
-
-def found_by_search(boards: Sequence[Board], entries: Sequence[EntryView]) -> list[list[str]]:
-    """Return what readers can search for: text, what it is, and the address of its page."""
-    found = [[board.title, "track", track_page(board)] for board in boards]
-    found += [[brief(view.label), view.kind, view.page] for view in entries]
-    return found + [
-        [table.title, f"table, {board.title}", table_page(board, table)] for board in boards for table in board.tables
-    ]
+    return False, f"Data: {split}{profiles}" + (f", at most {limits[-1]} images" if limits else "")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -17,8 +18,12 @@ from imharness.errors import StoreError
 from imharness.results.boards import Board
 from imharness_leaderboard.addresses import track_page
 from imharness_leaderboard.tables import column_named, shown
+from imharness_leaderboard.wording import brief
 
 FILE = "data/releases.json"
+Kind = Literal["", "up", "down", "new", "gone", "same place"]
+NAMED = 3
+"""How many entries of a new track are named."""
 
 
 class Place(BaseModel):
@@ -57,36 +62,50 @@ class Release(BaseModel):
 
 @dataclass(frozen=True)
 class Change:
-    """One line of the changes page."""
+    """One line of the changes page.
+
+    `kind` says how the place of an entry changed, `place` and `number` from what to what; they are empty where a track
+    changed, or a component without a place.
+    """
 
     track: str
     what: str
     text: str
     why: str
+    kind: Kind = ""
+    place: str = ""
+    number: str = ""
 
 
 @dataclass(frozen=True)
 class ReleaseChanges:
-    """What changed with a release. `day` is its ISO date, empty for a state that is not published yet."""
+    """What changed with a release. `day` is its ISO date, empty for a state that is not published yet.
+
+    `by` is the number by which each track ranks, by the track's title.
+    """
 
     name: str
     day: str
     changes: Sequence[Change]
+    by: Mapping[str, str] = field(default_factory=dict)
 
 
 def summary(board: Board) -> BoardSummary:
     """Return what the next release will be compared with."""
     main = board.tables[0] if board.tables else None
-    column = column_named(main, main.ranked_by) if main else None
+    ranked = main is not None and any(own.table == main.id for own in board.rankings)
+    column = column_named(main, "worst" if ranked else main.ranked_by) if main else None
     places: dict[str, Place] = {}
     if main and column:
-        for rank, row in enumerate(main.rows, 1):
-            value = row.values.get(column.key)
-            places[row.label] = Place(rank=rank, value=value.value if value else None, shown=shown(value, column))
+        for position, row in enumerate(main.rows, 1):
+            value, rank = row.values.get(column.key), row.number("rank") if ranked else position
+            if rank is not None:
+                number = value.value if value else None
+                places[row.label] = Place(rank=int(rank), value=number, shown=shown(value, column))
     return BoardSummary(
         title=board.title,
         page=track_page(board),
-        by=column.label if column else "",
+        by=brief(column.label) if column else "",
         sources=board.sources,
         scored_by=board.scored_by,
         entries={f"{entry.kind} {entry.label}": entry.version for entry in board.entries},
@@ -113,16 +132,24 @@ def releases_json(releases: Sequence[Release]) -> str:
 def history(releases: Sequence[Release], unpublished: Mapping[str, BoardSummary] | None) -> list[ReleaseChanges]:
     """Return the changes of each release against the one before it, the newest first.
 
-    `releases` are given oldest first. `unpublished` is a newer state that has no release yet, or None.
+    `releases` are given oldest first. `unpublished` is a newer state that has no release yet, or None; without any
+    release all of it is new.
     """
     found = []
     before: Mapping[str, BoardSummary] = {}
     for release in releases:
-        found.append(ReleaseChanges(release.name, release.date.isoformat(), changes(before, release.boards)))
+        day, found_now = release.date.isoformat(), changes(before, release.boards)
+        found.append(ReleaseChanges(release.name, day, found_now, _measures(release.boards)))
         before = release.boards
-    if unpublished is not None and releases:
-        found.append(ReleaseChanges("not published yet", "", changes(before, unpublished)))
+    if unpublished is not None:
+        found.append(
+            ReleaseChanges("this state, not published yet", "", changes(before, unpublished), _measures(unpublished))
+        )
     return found[::-1]
+
+
+def _measures(boards: Mapping[str, BoardSummary]) -> dict[str, str]:
+    return {own.title: own.by for own in boards.values()}
 
 
 def changes(old: Mapping[str, BoardSummary], new: Mapping[str, BoardSummary]) -> list[Change]:
@@ -130,7 +157,7 @@ def changes(old: Mapping[str, BoardSummary], new: Mapping[str, BoardSummary]) ->
     found = []
     for track in sorted({*old, *new}):
         if track not in old:
-            found.append(Change(new[track].title, "track", "added", "first published with this release"))
+            found.append(Change(new[track].title, "track", _first(new[track]), "first published with this release"))
         elif track not in new:
             found.append(Change(old[track].title, "track", "removed", "none of its results were published"))
         elif old[track] != new[track]:
@@ -138,14 +165,30 @@ def changes(old: Mapping[str, BoardSummary], new: Mapping[str, BoardSummary]) ->
     return found
 
 
+def _first(new: BoardSummary) -> str:
+    """Return in words what a new track has."""
+    order = sorted(new.places.items(), key=lambda item: item[1].rank)[:NAMED]
+    named = [f"{place.rank}. {brief(label)} {place.shown}" for label, place in order]
+    entries = "1 entry" if len(new.places) == 1 else f"{len(new.places)} entries"
+    return f"added, {entries} by {new.by}: {', '.join(named)}" if named else "added"
+
+
 def _changed_entries(old: BoardSummary, new: BoardSummary) -> Iterator[Change]:
     for name in sorted({*old.entries, *new.entries}):
         before, after = old.entries.get(name), new.entries.get(name)
         kind, label = name.split(" ", 1)
         if before is None:
-            yield Change(new.title, label, f"{kind} added", "it is a new entry")
+            now = new.places.get(label)
+            at = f", place {now.rank}, {new.by} {now.shown}" if now else ""
+            place, number = (str(now.rank), now.shown) if now else ("", "")
+            moved: Kind = "new" if now else ""
+            yield Change(new.title, label, f"{kind} added{at}", "it is a new entry", moved, place, number)
         elif after is None:
-            yield Change(new.title, label, f"{kind} removed", "it was withdrawn, or was not part of this run")
+            was = old.places.get(label)
+            at = f", was place {was.rank}, {old.by} {was.shown}" if was else ""
+            place, number = (str(was.rank), was.shown) if was else ("", "")
+            why, moved = "it was withdrawn, or was not part of this run", "gone" if was else ""
+            yield Change(new.title, label, f"{kind} removed{at}", why, moved, place, number)
         elif before != after:
             yield Change(new.title, label, f"{kind}, version {before} → {after}", "its author changed the numbers")
 
@@ -159,7 +202,10 @@ def _changed_places(old: BoardSummary, new: BoardSummary) -> Iterator[Change]:
         if before.rank != after.rank:
             parts.append(f"rank {before.rank} → {after.rank}")
         if parts:
-            yield Change(new.title, label, ", ".join(parts), _reason(label, old, new))
+            kind: Kind = "up" if after.rank < before.rank else "down" if after.rank > before.rank else "same place"
+            place = f"{before.rank} → {after.rank}" if before.rank != after.rank else str(after.rank)
+            number = f"{before.shown} → {after.shown}" if before.shown != after.shown else after.shown
+            yield Change(new.title, label, ", ".join(parts), _reason(label, old, new), kind, place, number)
 
 
 def _reason(label: str, old: BoardSummary, new: BoardSummary) -> str:

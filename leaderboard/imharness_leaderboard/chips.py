@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from imharness_leaderboard.wording import apart, brief
+from imharness_leaderboard.wording import SIZE, apart, brief, in_words, without_parameters
 
 _OWNED = re.compile(r"([^\s/]+)/(.+)")
 """An owner and a name; a slash after the first word, as in "ifgsm within 1/255", belongs to the name."""
@@ -14,7 +14,7 @@ _OWNED = re.compile(r"([^\s/]+)/(.+)")
 
 @dataclass(frozen=True)
 class Name:
-    """The parts of a label: ``acme/blur[radius=2]`` is `owner` acme, `short` blur and one of the `chips`, radius=2.
+    """The parts of a label: ``acme/blur[radius=2]`` is `owner` acme, `short` blur and one of the `chips`, "radius 2".
 
     The owner of first-party components is not named. A label of several components has the names of all.
     """
@@ -26,12 +26,11 @@ class Name:
 
 def name_of(label: str) -> Name:
     """Return the parts of a label."""
-    parted = [apart(brief(part)) for part in label.split(" + ")]
-    chips = [chip for _, inside in parted for chip in inside]
-    bare = [name.strip() or label for name, _ in parted]
-    owned = _OWNED.fullmatch(bare[0])
-    if len(bare) > 1 or owned is None:
-        return Name("", " + ".join(bare), tuple(chips))
+    chips = [in_words(chip) for part in label.split(" + ") for chip in apart(part)[1] if not SIZE.fullmatch(chip)]
+    bare = brief(without_parameters(label)).strip() or label
+    owned = _OWNED.fullmatch(bare)
+    if " + " in bare or owned is None:
+        return Name("", bare, tuple(chips))
     return Name(owned[1], owned[2], tuple(chips))
 
 
@@ -40,6 +39,10 @@ def short_names(labels: Sequence[str]) -> dict[str, str]:
     names = {label: name_of(label) for label in labels}
     shorts = [name.short for name in names.values()]
     return {
-        label: name.short if shorts.count(name.short) == 1 else f"{name.short} {', '.join(name.chips)}".strip()
+        label: name.short
+        if shorts.count(name.short) == 1
+        else f"{name.short} ({', '.join(name.chips)})"
+        if name.chips
+        else name.short
         for label, name in names.items()
     }

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from imharness.exports.marks import proxies_of, standing_of
 from imharness.results.boards import Board
 from imharness.results.entries import Entry
 from imharness_leaderboard.addresses import slug
@@ -105,7 +106,7 @@ def bibtex(board: Board, release: str, *, row: str = "", author: str = "", versi
     key = "-".join(part for part in (re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-") for word in words) if part)
     about = [_upper(named(release)), f"profile {board.profile}, seed {board.seed}"]
     about += [f"version {version} of the numbers"] if version else []
-    about += [f"digest of the results {board.sources[:12]}"]
+    about += [f"digest of the results {board.sources[:12]}", *caveats(board, row)]
     what = f"{brief(row)}, in: {board.title}" if row else board.title
     fields = {
         "title": f"{{{tex(f'{what}, {NAME}')}}}",
@@ -114,6 +115,13 @@ def bibtex(board: Board, release: str, *, row: str = "", author: str = "", versi
         "note": tex("; ".join(about)),
     }
     return _entry("misc", key, fields)
+
+
+def caveats(board: Board, row: str = "") -> list[str]:
+    """Return what a citation must say beside numbers: whether a row is a control, flagged or the like, and proxies."""
+    found = [text for own in board.rankings if row in own.places and (text := standing_of(own.places[row]))]
+    proxies = proxies_of(board)
+    return [*dict.fromkeys(found), *([f"do not cite as results: proxies: {', '.join(proxies)}"] if proxies else [])]
 
 
 def cff(boards: Sequence[Board], release: str, day: str) -> str:
@@ -134,7 +142,7 @@ def cff(boards: Sequence[Board], release: str, day: str) -> str:
         lines += [
             "  - type: other",
             f"    value: {_yaml(board.sources)}",
-            f"    description: {_yaml(f'Digest of the results of {board.title}')}",
+            f"    description: {_yaml('; '.join([f'Digest of the results of {board.title}', *caveats(board)]))}",
         ]
     return "\n".join(lines) + "\n"
 

@@ -84,15 +84,17 @@ def width_of(text: str, *, bold: bool = False) -> float:
     return wide * (BOLD if bold else 1.0)
 
 
-def place_labels(marks: Sequence[Mark], first: Sequence[int], frame: tuple[float, float, float, float]) -> list[Label]:
+def place_labels(
+    marks: Sequence[Mark], first: Sequence[int], frame: tuple[float, float, float, float], *, all: bool = True
+) -> list[Label]:
     """Return labels that cover neither each other nor a mark; those without room are left out.
 
-    `first`: the marks that are labelled before all others, in order. `frame`: left, top, right and bottom end of the
+    `first`: the marks that are labelled before all others, in order, or alone unless `all` are. `frame`: left, top, right and bottom end of the
     region for labels, px.
     """
     taken = [(m.x - 6, m.y - 6, m.x + 6, m.y + 6) for m in marks]
     found = []
-    for i in [*first, *(i for i in range(len(marks)) if i not in set(first))]:
+    for i in [*first, *(i for i in range(len(marks)) if all and i not in set(first))]:
         mark = marks[i]
         long = width_of(mark.name, bold=mark.kind == "winner")
         middle = min(max(mark.x, frame[0] + long / 2), frame[2] - long / 2)

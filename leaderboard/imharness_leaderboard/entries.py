@@ -68,8 +68,8 @@ def kept_words(own: Kept) -> str:
     """Return what is asked of an entry and how far from it the entry is, in words."""
     if own.value is None:
         return f"{own.label}, {own.least}: not measured on every unit"
-    far = f"{own.value:+.{own.decimals}f}"
-    far += "" if own.low is None else f" [{own.low:+.{own.decimals}f}, {own.high:+.{own.decimals}f}]"
+    far = f"{own.value:+z.{own.decimals}f}"
+    far += "" if own.low is None else f" [{own.low:+z.{own.decimals}f}, {own.high:+z.{own.decimals}f}]"
     return f"{own.label}, {own.least}: {far} from the least that passes"
 
 

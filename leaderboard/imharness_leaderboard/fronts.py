@@ -1,18 +1,23 @@
-"""The drawing of protection against utility: a point for each entry, the gate shaded, the Pareto front joined."""
+"""The drawing of protection against utility: a point for each entry, the gate shaded, the Pareto front joined.
+
+Better is always up and to the right, whichever way the numbers run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from imharness.results.rankings import Ranking
 from imharness.results.tables import ColumnSpec, Row, Table, Value, joined
-from imharness_leaderboard.chips import short_names
 from imharness_leaderboard.drawing import Label, Mark, Scale, ends, place_labels, scale_of
+from imharness_leaderboard.names import spelled_measure
 from imharness_leaderboard.tables import column_named, shown
 
-LEFT, RIGHT, TOP, BOTTOM = 58.0, 14.0, 14.0, 44.0
+LEFT, RIGHT, TOP, BOTTOM = 50.0, 12.0, 12.0, 40.0
 """Room around the drawing for its axes, px."""
+FEW = 12
+"""Of at most so many entries all are labelled, where there is room."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +29,27 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class Front:
-    """A drawing in px: utility grows to the right, protection upwards.
+class Bar:
+    """The interval of an entry's protection: the entry, its place and both ends, px."""
 
-    `shade`: x and width of the region that does not pass the gate, None where there is none. `line`: the points of the
-    front in SVG's notation. `bars`: x, low and high end of the interval of each entry's protection.
+    label: str
+    x: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Front:
+    """A drawing in px.
+
+    `entries`: the entry of each mark. `shade`: x and width of the region that does not pass the gate, and `doubt` of the
+    interval of the gate; None where there is none. `line`: the points of the front in SVG's notation. `scale`: the
+    numbers at the bottom and at the top, with which a script moves the marks.
     """
 
     width: float
     height: float
+    entries: Sequence[str]
     marks: Sequence[Mark]
     labels: Sequence[Label]
     x_ticks: Sequence[Tick]
@@ -40,59 +57,68 @@ class Front:
     x_label: str
     y_label: str
     shade: tuple[float, float] | None
+    doubt: tuple[float, float] | None
     line: str
-    bars: Sequence[tuple[float, float, float]]
+    bars: Sequence[Bar]
     frame: tuple[float, float, float, float]
+    scale: tuple[float, float]
     summary: str
 
 
-def front_of(table: Table, ranking: Ranking, width: float, height: float, *, small: bool = False) -> Front | None:
-    """Return the drawing of a ranking, or None where no entry has both numbers; a `small` one is for a card."""
+def front_of(table: Table, ranking: Ranking, names: Mapping[str, str], width: float, height: float) -> Front | None:
+    """Return the drawing of a ranking, or None where no entry has both numbers; `names`: label -> what it is called."""
     protection, utility = column_named(table, "worst"), column_named(table, "utility")
     rows = [row for row in table.rows if _known(row, "worst") and _known(row, "utility")]
     if protection is None or utility is None or not rows:
         return None
-    left, right, top, bottom = (8.0, 8.0, 10.0, 10.0) if small else (LEFT, RIGHT, TOP, BOTTOM)
-    gate = ranking.gate
-    x = scale_of([*(row.values["utility"].value for row in rows), gate], left, width - right, 0.12)
-    y = scale_of([*ends(row.values["worst"] for row in rows)], height - bottom, top, 0.1)
-    names = short_names([row.label for row in rows])
+    x, y = scales_of(rows, ranking, protection, utility, width, height)
     marks = [
         Mark(
             x(_given(row.values["utility"])),
             y(_given(row.values["worst"])),
             names[row.label],
             _kind(row, ranking),
-            _title(row, protection, utility, ranking),
+            _title(row, names[row.label], protection, utility, ranking),
         )
         for row in rows
     ]
-    room = (left + 2, top + 2, width - right - 2, height - bottom - 2)
+    room = (LEFT + 2, TOP + 2, width - RIGHT - 2, height - BOTTOM - 2)
     first = [i for i, row in enumerate(rows) if row.label == (ranking.winner or _best(rows, ranking))]
-    if small:
-        chosen = list(dict.fromkeys(first + [i for i, row in enumerate(rows) if row.label == ranking.undefended]))
-        allowed = {marks[i].name for i in chosen}
-        labelled = [label for label in place_labels(marks, chosen, room) if label.text in allowed]
-    else:
-        chosen = first + [i for i, row in enumerate(rows) if ranking.places[row.label].front]
-        chosen += [i for i, row in enumerate(rows) if ranking.places[row.label].control]
-        labelled = place_labels(marks, list(dict.fromkeys(chosen)), room)
+    chosen = first + [i for i, row in enumerate(rows) if ranking.places[row.label].front]
+    chosen += [i for i, row in enumerate(rows) if row.label in (*ranking.may_be_best, ranking.undefended)]
     on_front = sorted((m for m, row in zip(marks, rows, strict=True) if ranking.places[row.label].front))
     return Front(
         width,
         height,
+        [row.label for row in rows],
         marks,
-        labelled,
-        [] if small else [Tick(x(t), f"{t:g}") for t in x.ticks()],
-        [] if small else [Tick(y(t), f"{t:g}") for t in y.ticks()],
+        place_labels(marks, list(dict.fromkeys(chosen)), room, all=len(marks) <= FEW),
+        [Tick(x(t), f"{t:g}") for t in x.ticks()],
+        [Tick(y(t), f"{t:g}") for t in y.ticks()],
         _axis(utility),
         _axis(protection),
-        _shade(x, gate, utility),
+        _shade(x, ranking.gate),
+        _doubt(x, table, ranking),
         " ".join(f"{m.x},{m.y}" for m in on_front),
-        [] if small else [_bar(x, y, row) for row in rows if row.values["worst"].low is not None],
-        (left, top, width - left - right, height - top - bottom),
+        [_bar(x, y, row) for row in rows if row.values["worst"].low is not None],
+        (LEFT, TOP, width - LEFT - RIGHT, height - TOP - BOTTOM),
+        (y.low, y.high) if y.start > y.end else (y.high, y.low),
         _summary(rows, ranking, protection, utility, names),
     )
+
+
+def scales_of(
+    rows: Sequence[Row], ranking: Ranking, protection: ColumnSpec, utility: ColumnSpec, width: float, height: float
+) -> tuple[Scale, Scale]:
+    """Return the scales of utility and of protection; what is better lies to the right, and above."""
+    across, up = (LEFT, width - RIGHT), (height - BOTTOM, TOP)
+    x = scale_of(
+        [*(row.values["utility"].value for row in rows), ranking.gate],
+        *(across[::-1] if utility.better == "lower" else across),
+        0.12,
+    )
+    y = scale_of(ends(row.values["worst"] for row in rows), *(up[::-1] if protection.better == "lower" else up), 0.08)
+    return x, y
 
 
 def _best(rows: Sequence[Row], ranking: Ranking) -> str:
@@ -120,36 +146,47 @@ def _kind(row: Row, ranking: Ranking) -> str:
     return "front" if place.front else ("flagged" if place.flags or not place.complete else "plain")
 
 
-def _title(row: Row, protection: ColumnSpec, utility: ColumnSpec, ranking: Ranking) -> str:
+def _title(row: Row, name: str, protection: ColumnSpec, utility: ColumnSpec, ranking: Ranking) -> str:
     place = ranking.places[row.label]
     notes = [f"control: {place.control}"] if place.control else []
     notes += list(place.flags) + ([] if place.complete else ["incomplete"])
     numbers = f"{protection.label} {shown(row.values['worst'], protection)}, "
     numbers += f"{utility.label} {shown(row.values['utility'], utility)}"
-    return f"{row.label}: {numbers}" + (f" ({'; '.join(notes)})" if notes else "")
+    return f"{name}: {numbers}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def _axis(column: ColumnSpec) -> str:
-    return column.label + (f" ({column.better} is better)" if column.better else "")
+    return spelled_measure(column.label) + (f" ({column.better} is better)" if column.better else "")
 
 
-def _shade(x: Scale, gate: float | None, utility: ColumnSpec) -> tuple[float, float] | None:
-    """Return the region that does not pass: left of the gate, or right of it where lower is better."""
+def _shade(x: Scale, gate: float | None) -> tuple[float, float] | None:
+    """Return the region that does not pass, which lies to the left of the gate."""
     if gate is None:
         return None
-    at = min(max(x(gate), x.start), x.end)
-    return (at, round(x.end - at, 1)) if utility.better == "lower" else (x.start, round(at - x.start, 1))
+    left, right = sorted((x.start, x.end))
+    return left, round(min(max(x(gate), left), right) - left, 1)
 
 
-def _bar(x: Scale, y: Scale, row: Row) -> tuple[float, float, float]:
+def _doubt(x: Scale, table: Table, ranking: Ranking) -> tuple[float, float] | None:
+    """Return where the gate lies with the interval of the undefended entry's utility, of which it is a share."""
+    plain = next((row.values.get("utility") for row in table.rows if row.label == ranking.undefended), None)
+    if ranking.gate is None or plain is None or not plain.value or plain.low is None or plain.high is None:
+        return None
+    left, right = sorted((x.start, x.end))
+    share = ranking.gate / plain.value
+    ends_of = sorted(min(max(x(share * end), left), right) for end in (plain.low, plain.high))
+    return ends_of[0], round(ends_of[1] - ends_of[0], 1)
+
+
+def _bar(x: Scale, y: Scale, row: Row) -> Bar:
     value = row.values["worst"]
     assert value.low is not None
     assert value.high is not None
-    return x(_given(row.values["utility"])), y(value.low), y(value.high)
+    return Bar(row.label, x(_given(row.values["utility"])), y(value.low), y(value.high))
 
 
 def _summary(
-    rows: Sequence[Row], ranking: Ranking, protection: ColumnSpec, utility: ColumnSpec, names: dict[str, str]
+    rows: Sequence[Row], ranking: Ranking, protection: ColumnSpec, utility: ColumnSpec, names: Mapping[str, str]
 ) -> str:
     """Return what the drawing shows in words, for readers who do not see it."""
     ahead = [names[row.label] for row in rows if ranking.places[row.label].front]

@@ -12,7 +12,9 @@ from functools import partial
 import numpy as np
 
 from imharness.exports.data import columns_of, csv_bytes, parquet_bytes
+from imharness.exports.marks import proxies_of, standing_in, standing_of
 from imharness.results.boards import Board
+from imharness.results.comparisons import Comparison
 from imharness.results.identity import digest
 from imharness.results.told import places, weights_of
 from imharness.results.version import SCHEMA
@@ -22,17 +24,20 @@ from imharness.statistics.head_to_head import tie_groups
 from imharness_leaderboard.addresses import data_file
 from imharness_leaderboard.folder import SiteFolder, json_text
 from imharness_leaderboard.scores import Scores
+from imharness_leaderboard.wording import brief, facet_text
 
 NOT_SHOWN = ("numbers", "examples", "comparisons")
 """Fields of a board that ``results.json`` leaves out."""
 
 
 def write_tables(site: SiteFolder, board: Board) -> None:
-    """Write each table of a board as CSV, JSON and Parquet."""
+    """Write each table of a board as CSV, JSON and Parquet, each with what its numbers do not say (`standing_in`)."""
     for table in board.tables:
-        columns = columns_of(table)
+        standing = standing_in(table, board)
+        columns = {**columns_of(table), **standing}
         site.write(data_file(board, table.id, "csv"), csv_bytes(columns))
-        site.write(data_file(board, table.id, "json"), json_text(table.model_dump(mode="json")))
+        facts = {**table.model_dump(mode="json"), "standing": standing}
+        site.write(data_file(board, table.id, "json"), json_text(facts))
         site.write(data_file(board, table.id, "parquet"), parquet_bytes(columns, table))
 
 
@@ -71,10 +76,24 @@ def write_comparisons(site: SiteFolder, board: Board, compared: Sequence[Scores]
             site.make(name, scores.source, np.ascontiguousarray(row, dtype="<f4").tobytes)
         parent = index.rpartition("/")[0] + "/"
         relative = [name.removeprefix(parent) for name in files]
-        site.make(index, digest([scores.source, pool]), partial(_index, scores, pool, relative))
+        said = _said(board, scores.comparison)
+        site.make(index, digest([scores.source, pool, said]), partial(_index, scores, pool, relative, said))
 
 
-def _index(scores: Scores, pool: str, files: list[str]) -> bytes:
+def _said(board: Board, comparison: Comparison) -> dict[str, object]:
+    """Return what readers must know beside the scores: names, what is a control, flagged or too costly, and proxies."""
+    facets = {value: facet_text(*own) for c in comparison.conditions for own in c.facets.items() for value in own[1:]}
+    ranked = [own for own in board.rankings if comparison.id in (own.comparison, *own.yardsticks)]
+    places = [(label, place) for own in ranked for label, place in own.places.items()]
+    standing = {label: text for label, place in places if (text := standing_of(place))}
+    return {
+        "names": facets | {label: brief(label) for label in comparison.entries},
+        "standing": standing,
+        "proxies": proxies_of(board),
+    }
+
+
+def _index(scores: Scores, pool: str, files: list[str], said: dict[str, object]) -> bytes:
     comparison = scores.comparison
     where = places(comparison)
     sets, units, names = where
@@ -87,6 +106,7 @@ def _index(scores: Scores, pool: str, files: list[str]) -> bytes:
         "units": units,
         "unit_sets": [own.tolist() for own in sets],
         "clusters": codes.tolist(),
+        "cluster_names": list(dict.fromkeys(names.tolist())) if names is not None else [],
         "weights": [] if weights is None else weights.tolist(),
         "tails": [None if k < FEWEST else tail(k) for k in range(size + 1)],
         "starts": comparison.starts(),
@@ -94,6 +114,7 @@ def _index(scores: Scores, pool: str, files: list[str]) -> bytes:
         "groups": [[comparison.entries[i] for i in group] for group in groups],
         "pairs": compared * (compared - 1),
         "files": files,
+        **said,
     }
     return json_text(facts).encode()
 

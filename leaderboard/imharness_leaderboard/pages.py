@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,19 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.errors import DamagedError, StoreError, UsageError
+from imharness.exports import marks
 from imharness.exports.data import csv_bytes
 from imharness.reading.credits import Credit, credits
 from imharness.reading.text import reason
 from imharness.results.boards import Board
+from imharness.results.labels import id_of
 from imharness.results.store import Store
 from imharness.results.tables import Table
-from imharness_leaderboard import addresses, commands, published, rankings, tables, wording
-from imharness_leaderboard.cards import cards, data_line, found_by_search
+from imharness_leaderboard import addresses, commands, names, published, rankings, tables, texts, wording
+from imharness_leaderboard.cards import data_line
 from imharness_leaderboard.changes import FILE, Release, history, releases_json, summary
 from imharness_leaderboard.chart_pictures import chart_pictures
-from imharness_leaderboard.citations import bibtex, cff, entry_citation, last_day
+from imharness_leaderboard.citations import bibtex, caveats, cff, entry_citation, last_day
 from imharness_leaderboard.comparison_pictures import comparison_pictures
 from imharness_leaderboard.conditions import with_conditions
 from imharness_leaderboard.current import current_boards
@@ -36,6 +39,7 @@ from imharness_leaderboard.entries import EntryView, entry_views, standing_word
 from imharness_leaderboard.feed import atom_feed
 from imharness_leaderboard.folder import SiteFolder, json_text
 from imharness_leaderboard.gallery import GalleryExample, write_gallery
+from imharness_leaderboard.home import home_of, question_of, write_numbers
 from imharness_leaderboard.methods import methods
 from imharness_leaderboard.numbers import (
     comparison_index,
@@ -46,11 +50,14 @@ from imharness_leaderboard.numbers import (
 from imharness_leaderboard.picture import THEMES, Picture, darkened
 from imharness_leaderboard.ranking_pictures import ranking_pictures
 from imharness_leaderboard.scores import scores_of
+from imharness_leaderboard.searching import Found, found_by_search, papers_of
 from imharness_leaderboard.secret import against_secret
 
 STATIC = Path(__file__).parent / "static"
 LARGE = 120
 """A table with more rows than this is shown on its own page only."""
+PICTURES = 5
+"""The most pictures on the page of a track; the others stand with the study tables."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +114,13 @@ class _Build:
             board.track: rankings.ranking_views(board, self.scores[board.track], self.gallery[board.track], release)
             for board in boards
         }
+        self.published: set[str] = set()
+        self.papers: list[Found] = []
         self._by_label: dict[str, EntryView] = {}
-        for (_, label), view in self.views.items():
+        self._by_id: dict[tuple[str, str], EntryView] = {}
+        for (kind, label), view in self.views.items():
             self._by_label.setdefault(label, view)
+            self._by_id.setdefault((kind, id_of(label)), view)
         self.templates = self._environment()
 
     def _numbers(self, store: Store, board: Board) -> Mapping[str, npt.NDArray[np.float32]]:
@@ -135,20 +146,34 @@ class _Build:
             lstrip_blocks=True,
         )
         found.filters["code"] = wording.with_code
-        for module, names in (
-            (addresses, ("track_page", "table_page", "gallery_page", "published_page", "data_file", "comparison_file")),
+        for module, offered in (
+            (
+                addresses,
+                (
+                    "track_page",
+                    "table_page",
+                    "studies_page",
+                    "gallery_page",
+                    "published_page",
+                    "data_file",
+                    "comparison_file",
+                ),
+            ),
             (tables, ("shown", "spread", "why", "shade", "marks_of", "facets_of", "breadth", "headline", "legend")),
             (rankings, ("row_text",)),
             (commands, ("compute_again",)),
-            (wording, ("brief", "breaking", "partial")),
+            (names, ("display_name", "in_names", "spelled_measure", "plural")),
+            (wording, ("brief", "breaking", "facet_text", "partial")),
+            (marks, ("places_of", "proxies_of")),
         ):
-            found.globals.update({name: getattr(module, name) for name in names})
+            found.globals.update({name: getattr(module, name) for name in offered})
         found.globals.update(published.NAMES)
         found.globals.update(
             boards=self.boards,
             themes=list(THEMES),
             release=self.release,
             standing_word=standing_word,
+            standing_in_words=marks.standing_of,
             standing_of=self._standing,
             link_of=self._link,
             shown_value=tables.shown,
@@ -166,11 +191,17 @@ class _Build:
             self._write_entry(view)
         self._write_data()
         self._write_home()
-        self._page("methods.html", "methods.html", title="Methods", methods=methods(self.boards), here="methods.html")
+        self._write_methods()
         self._page("compare.html", "compare.html", title="Compare entries", here="compare.html")
         self._page("credits.html", "credits.html", title="Credits", here="credits.html", credits=self._credits())
         self._write_changes(releases)
         self.site.finish()
+
+    def _write_methods(self) -> None:
+        rules, found = texts.sections("ranking.md"), methods(self.boards)
+        self._page("methods.html", "methods.html", title="Methods", rules=rules, methods=found, here="methods.html")
+        parts = [(name, list(terms)) for name, terms in groupby(texts.glossary(), lambda term: term.section)]
+        self._page("glossary.html", "glossary.html", title="Glossary", parts=parts)
 
     def _credits(self) -> tuple[Credit, ...]:
         try:
@@ -181,6 +212,8 @@ class _Build:
 
     def _write_home(self) -> None:
         demo, line = data_line(self.boards)
+        home = home_of(self.boards, self.rankings)
+        write_numbers(self.site, home)
         self._page(
             "index.html",
             "index.html",
@@ -188,9 +221,11 @@ class _Build:
             here="index.html",
             demo=demo,
             data_line=line,
-            cards=cards(self.boards, self.rankings),
+            home=home,
+            published=self.published,
         )
-        self.site.write("data/search.json", json_text(found_by_search(self.boards, list(self.views.values()))))
+        found = found_by_search(self.boards, list(self.views.values()), self.papers)
+        self.site.write("data/search.json", json_text(found))
         self._page("submit.html", "submit.html", title="Submit")
         texts = [(board, bibtex(board, self.release)) for board in self.boards]
         file = cff(self.boards, self.release, self.day)
@@ -202,24 +237,30 @@ class _Build:
         here = addresses.track_page(board)
         pictures, gallery = self._pictures(board), self.gallery[board.track]
         views = self.rankings[board.track]
-        above = {id for view in views for id in (view.table.id, view.ranking.comparison)}
-        studies = [table for table in board.tables if table.id not in above]
+        studies = [table for table in board.tables if table.id not in {view.table.id for view in views}]
         plain = studies.pop(0) if studies and not views else None
-        small = [table for table in studies if len(table.rows) <= LARGE]
+        first, more = _first_pictures(board, pictures)
+        about = {"here": here, "board": board, "rankings": views, "gallery": bool(gallery), "studies": studies}
+        question = question_of(board, views[0].table.entry) if views else board.question or board.title
+        if self._write_published(board):
+            self.published.add(board.track)
         self._page(
             here,
             "track.html",
-            title=board.title,
-            here=here,
-            board=board,
-            pictures=pictures,
-            rankings=views,
-            gallery=bool(gallery),
+            title=question,
+            pictures=first,
             plain=plain,
-            studies=studies,
-            small=small,
-            published=self._write_published(board),
+            published=board.track in self.published,
+            more=len(more),
+            **about,
         )
+        small = [table for table in studies if len(table.rows) <= LARGE]
+        page, title = addresses.studies_page(board), f"Study tables, {board.title}"
+        self._page(page, "studies.html", title=title, small=small, pictures=more, **about)
+        for view in views:
+            for shown in view.rows:
+                title = f"{shown.name}, {view.table.title}"
+                self._page(shown.page, "details.html", title=title, here=here, board=board, view=view, shown=shown)
         for table in board.tables:
             page, title = addresses.table_page(board, table), f"{table.title}, {board.title}"
             self._page(
@@ -241,6 +282,7 @@ class _Build:
         self.problems += [problem] if problem else []
         if view is None:
             return False
+        self.papers += papers_of(board, view.papers)
         self.site.write(addresses.data_file(board, "published", "json"), json_text(view.facts()))
         self._page(
             addresses.published_page(board),
@@ -254,6 +296,7 @@ class _Build:
 
     def _write_entry(self, view: EntryView) -> None:
         stands = [f"place {own.rank} in {own.board.title}" for own in view.results]
+        stands += dict.fromkeys(text for own in view.results for text in caveats(own.board, view.label))
         citation = entry_citation(view.kind, view.label, view.facts, stands, self.release, self.day)
         self.site.write(f"{citation.file}.bib", citation.bibtex)
         self.site.write(f"{citation.file}.cff", citation.cff)
@@ -325,7 +368,7 @@ class _Build:
         """Write a page. `here` is the address that the navigation marks as the current one."""
         root = "../" * name.count("/")
         text = self.templates.get_template(template).render(root=root, title=title, here=here, **facts)
-        self.site.write(name, text)
+        self.site.write(name, texts.finished(text, root))
 
     def _standing(self, label: str) -> str:
         """Return the status of the entry with a label; empty where it was not submitted."""
@@ -333,18 +376,32 @@ class _Build:
         return standing_word(view.facts) if view is not None else ""
 
     def _link(self, label: str, kind: str = "") -> str:
-        """Return the address of an entry's page, or an empty string; without a kind the label decides."""
-        view = self.views.get((kind, label)) or self._by_label.get(label)
+        """Return the address of an entry's page, or an empty string; without a kind the label decides.
+
+        An attack that a table names without its strength has a page for each of them; the first one is meant.
+        """
+        known = self.views.get((kind, label)) or self._by_label.get(label)
+        view = known or self._by_id.get((kind, id_of(label)))
         return view.page if view is not None else ""
+
+
+def _first_pictures(board: Board, pictures: Sequence[Picture]) -> tuple[list[Picture], list[Picture]]:
+    """Return the pictures that a track's page shows, and the others.
+
+    It shows what the track itself declares. What is drawn of rankings and comparisons repeats what the page has.
+    """
+    declared = {addresses.picture_base(board, chart.id) for chart in board.charts}
+    first = [picture for picture in pictures if picture.name in declared][:PICTURES]
+    return first, [picture for picture in pictures if picture not in first]
 
 
 def _pictures_of_table(pictures: Sequence[Picture], board: Board, table: Table) -> list[Picture]:
     """Return the pictures that are drawn from a table, or from the scores behind it."""
-    names = {addresses.slug(chart.id) for chart in board.charts if chart.table == table.id}
+    known = {addresses.slug(chart.id) for chart in board.charts if chart.table == table.id}
     own = f"{addresses.slug(table.id)}-"
-    names |= {own + form for form in ("ranks", "spread", "worst", "trade")}
+    known |= {own + form for form in ("ranks", "spread", "worst", "trade")}
     return [
         picture
         for picture in pictures
-        if (name := picture.name.rpartition("/")[2]) in names or name.startswith(f"{own}attacks")
+        if (name := picture.name.rpartition("/")[2]) in known or name.startswith(f"{own}attacks")
     ]

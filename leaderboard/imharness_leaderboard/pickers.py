@@ -4,11 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from imharness.results.rankings import Ranking
-from imharness_leaderboard.wording import brief
+from imharness_leaderboard.names import display_names
 
 
 class Picker(NamedTuple):
-    """A choice above the table: its name in the address, its label, and its options with their texts."""
+    """A choice above the table: its name in the address, its label, and its options with their texts.
+
+    That of the attacker is shown as buttons.
+    """
 
     key: str
     label: str
@@ -25,9 +28,9 @@ def pickers_of(ranking: Ranking, facets: Mapping[str, Sequence[str]]) -> list[Pi
                 "attacker",
                 "Attacker",
                 (
-                    ("", "worst of all"),
-                    ("unaware", "does not know the defense"),
-                    ("aware", "knows the defense"),
+                    ("unaware", "Does not know it"),
+                    ("aware", "Knows it"),
+                    ("", "Worst of both"),
                 ),
             )
         )
@@ -35,6 +38,6 @@ def pickers_of(ranking: Ranking, facets: Mapping[str, Sequence[str]]) -> list[Pi
     for name in order:
         if name != ranking.attacker:
             options = [("", "worst of all" if name in ranking.over else "all")]
-            options += [(value, brief(value)) for value in facets[name]]
+            options += list(display_names(facets[name]).items())
             found.append(Picker(name, name.capitalize(), options))
     return found

@@ -11,6 +11,10 @@ from imharness.papers.order import ALPHA, FEWEST
 from imharness.papers.published import PublishedTable, published_tables
 from imharness.papers.verdicts import OTHER, SAME, TOLD, Cell, Comparison, Series, agreement
 from imharness.results.boards import Board
+from imharness_leaderboard.slopes import Slopes, slopes
+
+DRAWN = 12
+"""The most quantities that are drawn, rank against rank."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,12 @@ class PublishedView:
         return " ".join([*parts, *([f"{not_run} were not run."] if not_run else [])])
 
     @property
-    def headlines(self) -> list[tuple[Comparison, Series]]:
-        """The quantities by which the papers say what is better, where the board has them."""
-        every = [(own, series) for own in self.compared for series in own.series]
-        return [(own, series) for own, series in every if series.quantity in own.table.headline and series.order.n > 1]
+    def drawn(self) -> list[Slopes]:
+        """Rank against rank: the quantities by which papers say what is better; without any of these, the others."""
+        every = [(own, series) for own in self.compared for series in own.series if series.order.n > 1]
+        first = [(own, series) for own, series in every if series.quantity in own.table.headline]
+        found = [slopes(own, series) for own, series in (first or every)[:DRAWN]]
+        return [drawn for drawn in found if drawn is not None]
 
     def facts(self) -> list[dict[str, object]]:
         """Return all comparisons as plain facts."""

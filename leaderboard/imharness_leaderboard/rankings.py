@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 import numpy as np
@@ -16,34 +16,36 @@ from imharness.results.entries import Entry
 from imharness.results.findings import by_tier
 from imharness.results.rankings import Place, Ranking
 from imharness.results.tables import ColumnSpec, Row, Table, Value
-from imharness_leaderboard.addresses import data_file
+from imharness_leaderboard.addresses import data_file, details_page
 from imharness_leaderboard.badges import Badge, badges_of
-from imharness_leaderboard.chips import Name, name_of, short_names
+from imharness_leaderboard.chips import name_of
 from imharness_leaderboard.citations import bibtex
 from imharness_leaderboard.commands import compute_again
-from imharness_leaderboard.drawing import Scale, ends, scale_of
+from imharness_leaderboard.drawing import scale_of
 from imharness_leaderboard.entries import kept_words
 from imharness_leaderboard.fronts import Front, front_of
 from imharness_leaderboard.gallery import GalleryExample
+from imharness_leaderboard.heats import Heat, heat_of
+from imharness_leaderboard.lanes import Lane, Lanes, lanes_of
+from imharness_leaderboard.leads import Lead, claim_alone, lead_of
+from imharness_leaderboard.names import display_name, display_names, in_names
 from imharness_leaderboard.pickers import Picker, pickers_of
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import column_named, shown, table_named
 from imharness_leaderboard.wording import brief
 from imharness_leaderboard.worst_case import setting_means, worst_case
 
-COLOURS = 6
-"""The number of attacks that have a colour of their own; the others share one."""
-DOT, SLOPE, STRIP, BAR = 150.0, 66.0, 100.0, 200.0
-"""Widths of the drawings in a row, px."""
-
-
-class Share(NamedTuple):
-    """A piece of a strip: place and width in px, the number of its colour, and its tooltip."""
-
-    x: float
-    width: float
-    colour: int
-    title: str
+BAR = 200.0
+"""The width of the longest bar of an attack, px."""
+Group = Literal["best", "stands", "ruled-out", "incomplete", "control"]
+GROUPS: Mapping[Group, str] = {
+    "best": "May be best",
+    "stands": "Shown to be worse than the best",
+    "ruled-out": "Ruled out: costs too much, or is flagged",
+    "incomplete": "Incomplete: not ranked",
+    "control": "Controls: for reference, never win",
+}
+"""The groups of rows in their order, with what stands above each."""
 
 
 class Bar(NamedTuple):
@@ -64,17 +66,15 @@ class Small(NamedTuple):
 
 @dataclass(frozen=True)
 class RankedRow:
-    """A row of the ranking and everything behind it. Places in drawings are in px, None where there is no number."""
+    """A row of the ranking and everything behind it. `chips` are the parameters, `lane` its drawing."""
 
     row: Row
     place: Place
-    name: Name
-    low: float | None
-    at: float | None
-    high: float | None
-    unaware: float | None
-    aware: float | None
-    strip: Sequence[Share]
+    name: str
+    chips: Sequence[str]
+    group: Group
+    lane: Lane
+    worst_attack: str
     badges: Sequence[Badge]
     bars: Sequence[Bar]
     images: Sequence[GalleryExample]
@@ -83,6 +83,8 @@ class RankedRow:
     entries: Sequence[Entry]
     command: str
     bibtex: str
+    page: str
+    """The address of the page with its details."""
 
     @property
     def gate(self) -> str:
@@ -104,7 +106,7 @@ class RankingView:
     ) -> None:
         self.board, self.ranking, self.table, self.release = board, ranking, table, release
         self.scores, self.gallery = scores, gallery
-        self.names = short_names([row.label for row in table.rows])
+        self.names = display_names([row.label for row in table.rows])
 
     def column(self, key: str) -> ColumnSpec:
         """Return a column of the table."""
@@ -118,7 +120,7 @@ class RankingView:
 
     @cached_property
     def attacks(self) -> list[str]:
-        """The attacks, first the one that is the worst most often; the first `COLOURS` have a colour each."""
+        """The attacks, first the one that is the worst most often."""
         total: dict[str, float] = {}
         for place in self.ranking.places.values():
             for name, share in place.broken_by.items():
@@ -127,34 +129,40 @@ class RankingView:
 
     @cached_property
     def attack_names(self) -> dict[str, str]:
-        """The short name of each attack."""
-        return short_names(self.attacks)
+        """What each attack is called."""
+        return display_names(self.attacks)
 
     @cached_property
-    def scale(self) -> Scale:
-        """The scale of protection in the drawing of a row."""
-        return scale_of(ends(row.values.get("worst") for row in self.table.rows), 4, DOT - 4)
-
-    @cached_property
-    def rise(self) -> Scale:
-        """The scale of the slope from attackers that do not know the entry to attackers that know it."""
-        values = [row.values.get(key) for row in self.table.rows for key in ("unaware", "aware")]
-        return scale_of((v.value for v in values if v is not None), 22, 4)
+    def lanes(self) -> Lanes:
+        """The drawings of all rows on one scale."""
+        return lanes_of(self.table, self.ranking)
 
     @cached_property
     def rows(self) -> list[RankedRow]:
-        """The rows in the order of the table."""
-        return [self._row(row) for row in self.table.rows if row.label in self.ranking.places]
+        """The rows in the order of the groups, and in each of them in that of the table."""
+        found = [self._row(row) for row in self.table.rows if row.label in self.ranking.places]
+        order = list(GROUPS)
+        return sorted(found, key=lambda own: order.index(own.group))
+
+    @property
+    def groups(self) -> Mapping[Group, str]:
+        """What stands above each group of rows; a winner is not said to be the best perhaps."""
+        return {**GROUPS, "best": "Shown to be best"} if self.ranking.winner else GROUPS
+
+    @cached_property
+    def lead(self) -> Lead:
+        """What the ranking found before all."""
+        return lead_of(self.ranking, self.table, self.names)
 
     @cached_property
     def front(self) -> Front | None:
-        """The large drawing of protection against utility."""
-        return front_of(self.table, self.ranking, 760, 420)
+        """The drawing of protection against utility."""
+        return front_of(self.table, self.ranking, self.names, 440, 400)
 
     @cached_property
-    def narrow_front(self) -> Front | None:
-        """The same for a narrow screen."""
-        return front_of(self.table, self.ranking, 350, 420)
+    def heat(self) -> Heat | None:
+        """What each attack does to each entry."""
+        return heat_of(self.scores, self.ranking, self.names) if self.scores is not None else None
 
     @property
     def index(self) -> str:
@@ -200,18 +208,20 @@ class RankingView:
         return {
             **facts,
             "places": places,
+            "groups": list(GROUPS.items()),
+            "best": self.groups["best"],
+            "utility": {row.label: row.number("utility") for row in self.table.rows},
             "yardsticks": [data_file(self.board, id, "vectors.json") for id in self.ranking.yardsticks[1:]],
             "attacks": self.attacks,
             "names": self.names,
             "attackNames": self.attack_names,
-            "colours": COLOURS,
-            "measure": self.column("worst").label,
+            "measure": brief(self.column("worst").label),
+            "better": self.column("worst").better,
         }
 
     def compared(self, *labels: str) -> str:
-        """Return the address of the page that compares entries under attacks that know them; empty without scores."""
+        """Return the address of the page that compares entries over all settings; empty without scores."""
         facts = [("c", self.index), *(("e", label) for label in labels)]
-        facts.append((f"without.{self.ranking.attacker}", self.ranking.unaware))
         return f"compare.html#{urlencode(facts)}" if self.index else ""
 
     @cached_property
@@ -234,7 +244,7 @@ class RankingView:
         decimals = self.column("worst").decimals
         return facet, [
             Small(
-                brief(value),
+                display_name(value),
                 [
                     (self.names[label], scale(x), f"{x:z.{decimals}f}")
                     if np.isfinite(x := float(found[place[label]]))
@@ -248,22 +258,16 @@ class RankingView:
     @cached_property
     def findings(self) -> list[tuple[str, list[str]]]:
         """What is shown, ruled out and open, sentence by sentence."""
-        return [(tier, [own.text for own in found]) for tier, found in by_tier(self.ranking.findings).items()]
+        names = {**self.attack_names, **self.names}
+        return [
+            (tier, [in_names(own.text, names) for own in found])
+            for tier, found in by_tier(self.ranking.findings).items()
+        ]
 
-    @cached_property
-    def wins(self) -> Table | None:
-        """The win matrix of the same scores, rows and columns by rank; None where no pair could be tested."""
-        found = table_named(self.board, self.ranking.comparison)
-        if found is None or not any(value.value is not None for row in found.rows for value in row.values.values()):
-            return None
-        order = {row.label: i for i, row in enumerate(self.table.rows)}
-        last = len(order)
-        return found.model_copy(
-            update={
-                "rows": tuple(sorted(found.rows, key=lambda row: order.get(row.label, last))),
-                "columns": tuple(sorted(found.columns, key=lambda column: order.get(column.label, last))),
-            }
-        )
+    @property
+    def claim(self) -> str:
+        """The headline of the ranking; what stands in for something real is said elsewhere on the page."""
+        return in_names(claim_alone(self.ranking), self.names)
 
     @cached_property
     def _means(self) -> dict[str, dict[tuple[str, bool], float]]:
@@ -289,13 +293,11 @@ class RankingView:
         return RankedRow(
             row,
             place,
-            name_of(row.label),
-            _at(self.scale, worst.low if worst else None),
-            _at(self.scale, worst.value if worst else None),
-            _at(self.scale, worst.high if worst else None),
-            _at(self.rise, row.number("unaware")),
-            _at(self.rise, row.number("aware")),
-            self._strip(place),
+            self.names[row.label],
+            name_of(row.label).chips,
+            self._group(row.label, place),
+            self.lanes.of(row),
+            self._worst_attack(place),
             badges_of(self.ranking, row.label, self.attack_names),
             self._bars(row.label),
             [image for image in self.gallery if image.example.entry == row.label][:4],
@@ -309,25 +311,33 @@ class RankingView:
                 author=", ".join(dict.fromkeys(e.author for e in entries if e.author)),
                 version=", ".join(e.version for e in entries),
             ),
+            details_page(self.board, self.table, row.label),
         )
 
-    def _strip(self, place: Place) -> list[Share]:
-        found, at = [], 0.0
-        for name in self.attacks:
-            share = place.broken_by.get(name, 0.0)
-            if share:
-                colour = min(self.attacks.index(name), COLOURS)
-                found.append(
-                    Share(round(at, 1), round(share * STRIP, 1), colour, f"{brief(name)}: the worst for {share:.0%}")
-                )
-                at += share * STRIP
-        return found
+    def _group(self, label: str, place: Place) -> Group:
+        if place.control:
+            return "control"
+        if not place.complete:
+            return "incomplete"
+        if label == self.ranking.winner or label in self.ranking.may_be_best:
+            return "best"
+        return "stands" if place.able and not place.flags else "ruled-out"
+
+    def _worst_attack(self, place: Place) -> str:
+        """Return which attack is the worst most often, and how often."""
+        name = next(iter(place.broken_by), "")
+        return f"{self.attack_names[name]}, {place.broken_by[name]:.0%}" if name else ""
 
     def _bars(self, label: str) -> list[Bar]:
         largest = max((abs(v) for own in self._means.values() for v in own.values()), default=0.0) or 1.0
         decimals = self.column("worst").decimals
         return [
-            Bar(brief(attack), f"{value:z.{decimals}f}", round(BAR * abs(value) / largest, 1), aware)
+            Bar(
+                self.attack_names.get(attack, display_name(attack)),
+                f"{value:z.{decimals}f}",
+                round(BAR * abs(value) / largest, 1),
+                aware,
+            )
             for (attack, aware), value in self._means.get(label, {}).items()
         ]
 
@@ -356,7 +366,3 @@ def _needed(row: Row, place: Place) -> int | None:
     worst = row.values.get("worst")
     had = (worst.n if worst.clusters is None else worst.clusters) if worst is not None else None
     return place.needed if place.needed is not None and had is not None and place.needed > had else None
-
-
-def _at(scale: Scale, number: float | None) -> float | None:
-    return None if number is None else scale(number)

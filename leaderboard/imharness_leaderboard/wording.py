@@ -1,19 +1,117 @@
-"""How labels, sizes and lists are written in sentences."""
+"""How labels, sizes and lists are written: the names by which readers know components, such as "JPEG (quality 30)".
+
+A name is its words with the spelling of their authors (`SPELLING`), the first one with a capital. Labels of other
+owners stay as they are: nobody but their authors knows how they are spelled.
+"""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 
 from markupsafe import Markup, escape
 
 from imharness.results.boards import Board
 
+OWNER = "harness/"
+"""The owner of the first-party components."""
+SPELLING = {
+    word.lower().replace(" ", "-"): word
+    for word in (
+        "AdvReg", "APGD", "ATS", "CAFE", "cAdv", "CNN", "ConvNet8", "DDRS", "DiffJPEG", "DiffPure", "DISCO", "DLG",
+        "DMS", "DRS", "FACPA", "FSIM", "GradAttack", "iDLG", "InstaHide", "InvGrad", "JPEG", "KonIQ", "L2", "LeNet",
+        "LiRA", "LPIPS", "MADC", "MAE", "MemGuard", "MLP", "MPRNet", "MS-SSIM", "MSE", "NES", "Patch-RS", "PSNR",
+        "Real-ESRGAN", "RMIA", "SemSim", "SSAH", "SSIM", "SSIM-uniform7", "StAdv", "UAP",
+    )
+} | {"dp": "DensePure", "ifgsm": "I-FGSM", "linf": "L∞", "ms": "median smoothing", "none": "no defense",
+     "nt": "norm training", "rs": "randomised smoothing"}  # fmt: skip
+"""How names, or words of names, are spelled."""
+_MEASURES = ("fsim", "lpips", "mae", "ms-ssim", "mse", "psnr", "semsim", "ssim", "ssim-uniform7")
+_ALONE = re.compile(rf"(?<![\w/=\[`.-])({'|'.join(sorted(_MEASURES, key=len, reverse=True))})(?![\w/=\]`.-])")
+_START = re.compile(rf"(?<![\w/.-]){OWNER}(?=[a-z0-9])")
+_ID = re.compile(r"[a-z0-9][a-z0-9_-]*")
+SIZE = re.compile(r"size=\d+")
+"""A parameter that belongs to the name: the side of images, px."""
+_PLACED = ", stopped nearest to the accuracy of "
 
-def brief(label: str) -> str:
-    """Return a label as pages show it: without ``harness/``, the owner of the first-party components."""
-    return label.replace("harness/", "")
+
+def brief(text: str) -> str:
+    """Return a label, or a text with labels, as pages show it: first-party components and measures by their names."""
+    out, at = [], 0
+    for start, end in _labels(text):
+        before, (name, parts) = text[at:start], name_of(text[start:end])
+        if before.endswith(_PLACED):
+            before, name, parts = before.removesuffix(_PLACED), f", at {name}’s accuracy", ()
+        out += [_ALONE.sub(_spelled, before), name + (f" ({', '.join(parts)})" if parts else "")]
+        at = end
+    return "".join([*out, _ALONE.sub(_spelled, text[at:])])
+
+
+def _spelled(found: re.Match[str]) -> str:
+    return SPELLING[found[0]]
+
+
+def _labels(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where first-party labels start and end in a text, with what their brackets hold."""
+    end = 0
+    for found in _START.finditer(text):
+        if found.start() < end:
+            continue
+        word = _ID.match(text, found.end())
+        assert word is not None  # `_START` looks at the character after it
+        end = word.end()
+        if text[end : end + 1] == "[":
+            end = _closed(text, end)
+        yield found.start(), end
+
+
+def _closed(text: str, start: int) -> int:
+    depth = 0
+    for i in range(start, len(text)):
+        depth += (text[i] == "[") - (text[i] == "]")
+        if depth == 0:
+            return i + 1
+    return len(text)
+
+
+def name_of(label: str) -> tuple[str, tuple[str, ...]]:
+    """Return the name of a first-party component, with its size in pixels, and its other parameters in words."""
+    bare, parts = apart(label.removeprefix(OWNER))
+    size = next(filter(SIZE.fullmatch, parts), "")
+    name = spelled(bare) + (f" {size.partition('=')[2]} px" if size else "")
+    return name, tuple(in_words(part) for part in parts if part != size)
+
+
+@cache
+def spelled(name: str) -> str:
+    """Return the name of a component as its authors spell it; `name` has neither owner nor parameters."""
+    words = name.split("-")
+    between = "-" if all(word in SPELLING for word in words) else " "
+    text = SPELLING.get(name) or between.join(SPELLING.get(word, word) for word in words)
+    first = text.partition(" ")[0]
+    return text if first != first.lower() else text[:1].upper() + text[1:]
+
+
+def in_words(parameter: str) -> str:
+    """Return a parameter in words, as in "learning rate 0.05" for ``learning_rate=0.05``."""
+    name, sign, value = parameter.partition("=")
+    value = {"True": "yes", "False": "no"}.get(value, brief(value))
+    return f"{name.replace('_', ' ')}{' ' if sign else ''}{value}"
+
+
+ATTACKERS = {
+    "unaware": "does not know the defense",
+    "fixed": "does not know the defense",
+    "aware": "knows the defense",
+    "adaptive": "knows the defense",
+}
+"""What an attacker knows, as data have it -> as pages say it."""
+
+
+def facet_text(name: str, value: str) -> str:
+    """Return the value of a facet, such as an attack, a data set or what the attacker knows, as pages show it."""
+    return ATTACKERS.get(value, value) if name == "attacker" else brief(value)
 
 
 def breaking(label: str) -> Markup:
@@ -41,10 +139,27 @@ def apart(label: str) -> tuple[str, list[str]]:
 
 
 def short(labels: Sequence[str]) -> list[str]:
-    """Return labels without their parameters, where they still differ."""
-    bare = {label: apart(brief(label))[0] for label in labels}
-    often = Counter(bare.values())
-    return [bare[label] if often[bare[label]] == 1 else brief(label) for label in labels]
+    """Return the names of labels, with parameters only where another one has the same name."""
+    bare = {label: brief(without_parameters(label)) for label in labels}
+    often = list(bare.values())
+    return [bare[label] if often.count(bare[label]) == 1 else brief(label) for label in labels]
+
+
+def without_parameters(label: str) -> str:
+    """Return a label without parameters, but for a size, which belongs to the name."""
+    found: list[str] = []
+    for part in label.split(" + "):
+        bare, inside = apart(part)
+        size = next(filter(SIZE.fullmatch, inside), "")
+        start = _START.match(bare)
+        found.append(bare if not size or start is None else _with_size(bare, start.end(), size))
+    return " + ".join(found)
+
+
+def _with_size(bare: str, start: int, size: str) -> str:
+    word = _ID.match(bare, start)
+    end = word.end() if word else len(bare)
+    return f"{bare[:end]}[{size}]{bare[end:]}"
 
 
 def human_size(size: int) -> str:

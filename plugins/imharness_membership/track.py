@@ -96,6 +96,7 @@ class MembershipTrack(Track):
 
     info = Info(id="harness/membership", version="4", paper="song2021")
     title = "Membership inference"
+    question = "Which defense hides who was in the training data?"
     measures = "How well an adversary can tell which rows a model was trained on, with and without a defense."
     steps = (train, stop, release, references, release_references, sensitivity, outsider, canary, evaluate, unseen)
     untold = (unseen.name,)

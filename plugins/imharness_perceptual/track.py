@@ -33,6 +33,7 @@ class PerceptualTrack(Track):
         paper="zhang2018",
     )
     title = "Perceptual distances"
+    question = "Which distance between images still holds under attack?"
     measures = "Whether a distance between images grows with the severity of a distortion (severity order, not human)."
     steps = (distance, attack)
     ranks = ("metric",)

@@ -41,7 +41,7 @@ def report(query: Query, share: float = 0.05) -> TrackReport:
         tables=[main, *agreements, *_cost(query), *others],
         comparisons=found.comparisons,
         charts=_charts(main),
-        examples=_examples(query, settings[0].conditions[0]["attack"]),
+        examples=_examples(query),
     )
 
 
@@ -275,24 +275,32 @@ def _charts(main: Table) -> list[Chart]:
     ]
 
 
-def _examples(query: Query, attack: str) -> list[Example]:
-    """Return the first private images with an attack's reconstructions of them."""
+CAPTION = (
+    "A private image, and what an attack rebuilt of it from the gradient that was shared, with its PSNR: the higher, "
+    "the more is given away. Each image has the attack that rebuilds it best."
+)
+
+
+def _examples(query: Query) -> list[Example]:
+    """Return the first private images, each with the reconstruction that shows most of it by PSNR."""
     if "gallery" not in query.steps:
         return []
     rows = query(
         "SELECT dataset, position, name, g.task AS private, r.task AS rebuilt, attack, "
         "model || ' + ' || defense AS entry, score "
         f"FROM gallery g JOIN reconstruct_tasks r USING (dataset) JOIN leakage USING ({CELL}, name) "
-        f"WHERE metric = '{PSNR}' ORDER BY ALL"
+        f"WHERE metric = '{PSNR}' QUALIFY row_number() OVER (PARTITION BY dataset, name, entry "
+        "ORDER BY score DESC, attack, rebuilt) = 1 ORDER BY ALL"
     )
     found = []
-    for i in np.flatnonzero(rows["attack"] == attack):
+    for i in range(len(rows["entry"])):
         private, rebuilt, position = rows["private"][i], rows["rebuilt"][i], int(rows["position"][i])
         score = f"{min(rows['score'][i], RESOLVED):.1f} dB"
         shown = (
             Panel(label="private", task=private, array="images", position=position),
             Panel(label="rebuilt", task=rebuilt, array="images", position=position, score=score),
         )
-        facets = {"dataset": rows["dataset"][i], "attack": attack}
-        found.append(Example(entry=rows["entry"][i], title=rows["name"][i], facets=facets, panels=shown))
+        facets = {"dataset": rows["dataset"][i], "attack": rows["attack"][i]}
+        entry, title = rows["entry"][i], rows["name"][i]
+        found.append(Example(entry=entry, title=title, facets=facets, panels=shown, caption=CAPTION))
     return found

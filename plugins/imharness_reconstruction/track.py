@@ -35,6 +35,7 @@ class ReconstructionTrack(Track):
         paper="sun2023",
     )
     title = "Reconstruction privacy"
+    question = "Which defense keeps shared gradients from giving images away?"
     measures = "How close reconstruction attacks come to private images, given the gradients that a model shares."
     steps = (train, judge, reconstruct, leakage, guess, distribution, recognise, gallery)
     ranks = ("model", "defense")

@@ -271,6 +271,8 @@ class Track(Component):
     title: ClassVar[str]
     measures: ClassVar[str]
     """What the track measures, in one sentence."""
+    question: ClassVar[str] = ""
+    """What a reader wants to know of its board, as a question; it is the title of the board's page."""
     steps: ClassVar[tuple[Step, ...]]
     """The kinds of task, made by `step`."""
     profiles: ClassVar[tuple[str, ...]] = ("quick", "embedded")

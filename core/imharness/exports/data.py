@@ -22,7 +22,7 @@ from imharness.results.version import SCHEMA
 PARTS = {"value": "", "low": " low", "high": " high", "n": " n", "clusters": " clusters", "missing": " missing"}
 """Field of a number -> the text after the column's label in its header."""
 MARK = " mark"
-_ADDED = ("winner", "notes", "findings")
+_ADDED = ("winner", "notes", "findings", "control", "gate", "incomplete", "flags", "proxies")
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 """The beginnings of texts that a spreadsheet would take for formulas."""
 LONGEST = 31
@@ -57,10 +57,14 @@ def labels_of(table: Table, columns: Sequence[ColumnSpec] = ()) -> dict[str, str
 
 
 def sheet_columns(sheet: Sheet) -> dict[str, list[Any]]:
-    """Return a sheet as `columns_of` does, with columns for winners, notes, findings and marks ("best" or "tied")."""
+    """Return a sheet as `columns_of` does, with columns for its standing, winners, notes, findings and marks.
+
+    A mark is "best" or "tied".
+    """
     found, texts = columns_of(sheet.table, sheet.columns), dict(sheet.notes)
     labels = labels_of(sheet.table, sheet.columns)
-    marks = {"winner": ["winner" if line.won else "" for line in sheet.lines]}
+    marks = {name: list(column) for name, column in sheet.standing.items()}
+    marks["winner"] = ["winner" if line.won else "" for line in sheet.lines]
     marks["notes"] = [" ".join(texts[letter] for letter in line.notes) for line in sheet.lines]
     marks["findings"] = [
         " ".join(f"{own.tier}: {own.text}" for own in sheet.findings if own.entry == line.label) for line in sheet.lines
@@ -118,9 +122,10 @@ def _facts(sheet: Sheet) -> dict[str, Any]:
             "facets": dict(row.facets),
             "winner": line.won,
             "notes": [texts[letter] for letter in line.notes],
+            "standing": {name: column[at] for name, column in sheet.standing.items() if name != "proxies"},
             "values": {column.key: _value(cell) for column, cell in zip(sheet.columns, line.cells, strict=True)},
         }
-        for line, row in zip(sheet.lines, sheet.table.rows, strict=True)
+        for at, (line, row) in enumerate(zip(sheet.lines, sheet.table.rows, strict=True))
     ]
     return {
         "schema_version": SCHEMA,
@@ -132,6 +137,7 @@ def _facts(sheet: Sheet) -> dict[str, Any]:
         "columns": [column.model_dump(mode="json") for column in sheet.columns],
         "rows": rows,
         "remarks": list(sheet.remarks),
+        "proxies": list(sheet.proxies),
         "claim": sheet.claim,
         "findings": [own.model_dump(mode="json") for own in sheet.findings],
     }

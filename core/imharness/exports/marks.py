@@ -77,6 +77,48 @@ class Marks:
         return {own.key: most for own in self.table.columns if (most := _most_of(self.table, own))}
 
 
+def places_of(table: Table, board: Board) -> dict[str, Place]:
+    """Return what the rankings of a board state of the rows of a table; its own ranking comes before others."""
+    own_first = sorted(board.rankings, key=lambda own: own.table != table.id)
+    known: dict[str, Place] = {}
+    for ranking in own_first:
+        for label, place in ranking.places.items():
+            known.setdefault(label, place)
+    return {row.label: known[row.label] for row in table.rows if row.label in known}
+
+
+def standing_in(table: Table, board: Board | None) -> dict[str, list[str]]:
+    """Return columns with what no number of a row says: control, gate, incomplete, flags, and the proxies of the board.
+
+    Columns in which nothing is said are left out.
+    """
+    if board is None:
+        return {}
+    places, proxies = places_of(table, board), "; ".join(proxies_of(board))
+    rows = [places.get(row.label) for row in table.rows]
+    found = {
+        "control": [place.control if place else "" for place in rows],
+        "gate": [place.gate if place else "" for place in rows],
+        "incomplete": ["incomplete" if place and not place.complete else "" for place in rows],
+        "flags": ["; ".join(place.flags) if place else "" for place in rows],
+        "proxies": [proxies for _ in rows],
+    }
+    return {name: column for name, column in found.items() if any(column)}
+
+
+def proxies_of(board: Board) -> list[str]:
+    """Return what stands in for human judgement, real data or trained networks on a board, each once."""
+    return list(dict.fromkeys(proxy for ranking in board.rankings for proxy in ranking.proxies))
+
+
+def standing_of(place: Place) -> str:
+    """Return what a ranking states of an entry beside its numbers; empty where nothing keeps it from winning."""
+    found = [f"control: {place.control}"] if place.control else []
+    found += [] if place.complete else ["incomplete"]
+    found += [] if place.able or place.control else [f"gate: {place.gate}"]
+    return "; ".join([*found, *(f"flagged: {flag}" for flag in place.flags)])
+
+
 def _most_of(table: Table, column: ColumnSpec) -> tuple[int, str] | None:
     """Return the largest number of independent units behind a number of a column, and the same in words."""
     values = [value for row in table.rows if (value := row.values.get(column.key)) and value.value is not None]

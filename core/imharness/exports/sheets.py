@@ -8,11 +8,11 @@ from __future__ import annotations
 import itertools
 import math
 import string
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from imharness.errors import UsageError, did_you_mean
-from imharness.exports.marks import Mark, Marks
+from imharness.exports.marks import Mark, Marks, places_of, proxies_of, standing_in
 from imharness.results.boards import Board
 from imharness.results.findings import Finding
 from imharness.results.rankings import Place
@@ -71,7 +71,8 @@ class Sheet:
     """A table that is ready to be written.
 
     `notes` are pairs of a letter and a sentence; `remarks` are sentences on the whole table. `claim` and `findings` are
-    those of the ranking that the table has, if any.
+    those of the ranking that the table has, if any. `standing` has what no number of a row says, column by column (see
+    `imharness.exports.marks.standing_in`), and `proxies` what stands in for something real on the board.
     """
 
     id: str
@@ -87,6 +88,8 @@ class Sheet:
     table: Table
     claim: str = ""
     findings: tuple[Finding, ...] = ()
+    standing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    proxies: tuple[str, ...] = ()
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -124,7 +127,7 @@ def sheet_of(table: Table, board: Board | None = None, *, columns: Sequence[str]
     """
     specs = _wanted(table, columns)
     marks = Marks(table, board)
-    writer = _Lines(table, marks)
+    writer = _Lines(table, places_of(table, board) if board else {}, marks)
     lines = tuple(writer.line(row, specs) for row in table.rows)
     few = marks.few(specs)
     ranking = next((own for own in board.rankings if own.table == table.id), None) if board else None
@@ -143,6 +146,8 @@ def sheet_of(table: Table, board: Board | None = None, *, columns: Sequence[str]
         table=table,
         claim=ranking.claim if ranking else "",
         findings=ranking.findings if ranking else (),
+        standing=standing_in(table, board),
+        proxies=tuple(proxies_of(board)) if board else (),
     )
 
 
@@ -161,15 +166,15 @@ def _wanted(table: Table, names: Sequence[str]) -> tuple[ColumnSpec, ...]:
 class _Lines:
     """Writes the rows of a table, and gives each note a letter in the order in which the notes occur."""
 
-    def __init__(self, table: Table, marks: Marks) -> None:
+    def __init__(self, table: Table, places: Mapping[str, Place], marks: Marks) -> None:
         self.letters: dict[str, str] = {}
-        self._marks = marks
+        self._places, self._marks = places, marks
         labels = [row.label for row in table.rows]
         named = dict.fromkeys(name for row in table.rows for name in row.facets)
         self.facets = tuple(named) if len(set(labels)) < len(labels) else ()
 
     def line(self, row: Row, columns: Iterable[ColumnSpec]) -> Line:
-        notes = tuple(self._letter(text) for text in self._said_of(self._marks.place(row)))
+        notes = tuple(self._letter(text) for text in self._said_of(self._places.get(row.label)))
         facets = tuple(row.facets.get(name, "") for name in self.facets)
         return Line(row.label, facets, tuple(self._cell(row, own) for own in columns), notes, self._marks.won(row))
 
@@ -256,6 +261,8 @@ def _counts(columns: Sequence[ColumnSpec], lines: Sequence[Line]) -> Iterable[st
 
 def _state(board: Board) -> Iterable[str]:
     """Yield what readers must know about the run: what is missing, and its settings."""
+    if proxies := proxies_of(board):
+        yield f"Proxies: {'; '.join(proxies)}; do not cite."
     if board.waiting:
         yield f"Not finished: {board.cells_done:,} of {board.cells_done + board.waiting:,} cells; nothing is marked."
     if board.cells_failed:

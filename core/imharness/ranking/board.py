@@ -75,6 +75,7 @@ def made_board(
     facts = {name: getattr(sweep, name) for name in RunFacts.model_fields if name not in ("schema_version", "missing")}
     board = Board(
         **facts,
+        question=track.question,
         missing=gaps,
         cells_done=len(records),
         cells_failed=len(sweep.failed),

@@ -19,6 +19,8 @@ from imharness.results.tables import Table
 class Board(RunFacts):
     """Everything that the site shows of one track."""
 
+    question: str = ""
+    """What a reader wants to know of the board, as a question; "" where the track asks none."""
     cells_done: int
     cells_failed: int
     cells_missing: int

@@ -18,9 +18,13 @@ class Panel(BaseModel, frozen=True, extra="forbid"):
 
 
 class Example(BaseModel, frozen=True, extra="forbid"):
-    """Images that belong together, such as original, attacked and defended; the others are compared with the first."""
+    """Images that belong together, such as original, attacked and defended; the others are compared with the first.
+
+    `caption` says what the panels are, and how the images were chosen; it is the same for all examples of a kind.
+    """
 
     entry: str
     title: str
     facets: Mapping[str, str] = Field(default_factory=dict)
     panels: tuple[Panel, ...]
+    caption: str = ""

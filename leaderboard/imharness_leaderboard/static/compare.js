@@ -1,8 +1,10 @@
 // The compare page: the reader picks entries and conditions, and the tests run here on the scores of each image.
-import { FEWEST, groupsOf, headToHead, tieGroups } from "./statistics.js";
+import { pairedFigure } from "./paired.js";
+import { FEWEST, groupsOf, headToHead, pooled, tieGroups } from "./statistics.js";
 
 const page = document.getElementById("compare");
 const [which, find, boxes, facets, result] = ["which", "find", "entries", "conditions", "result"].map((id) => document.getElementById(id));
+const DRAWN = 6; // pairs
 const vectors = new Map(), tables = new Map();
 let choices = [], index = null, file = "", picked = new Set(), left = {}, turn = 0;
 
@@ -11,7 +13,7 @@ function element(name, facts = {}, ...children) {
   made.append(...children);
   return made;
 }
-const brief = (label) => label.replaceAll("harness/", "");
+const brief = (label) => index?.names[label] ?? label;
 const p = (value) => (Number.isNaN(value) ? "not testable" : value < 1e-4 ? value.toExponential(1) : value.toFixed(4));
 const both = (value) => (Number.isNaN(value) ? p(value) : `${p(value)} (${p(Math.min(value * index.pairs, 1))})`);
 const fixed = (value, digits) => value.toFixed(digits).replace(/^-(?=[0.]*$)/, ""); // never "-0.00"
@@ -33,12 +35,13 @@ function remember() {
   const words = new URLSearchParams({ c: file });
   for (const label of picked) words.append("e", label);
   for (const [name, values] of Object.entries(left)) for (const value of values) words.append(`without.${name}`, value);
-  history.replaceState(null, "", `#${words}`);
+  const address = `#${words}`;
+  if (address !== location.hash) history.pushState(null, "", address); // so that Back takes back a choice
 }
 
 function check(text, checked, change) {
   const box = element("input", { type: "checkbox", checked });
-  box.addEventListener("change", () => { change(box.checked); remember(); show(); });
+  box.addEventListener("change", () => { change(box.checked); remember(); filter(); show(); });
   return element("label", {}, box, ` ${text}`);
 }
 
@@ -68,7 +71,12 @@ async function choose(name) {
   index = await json(name);
   picked = new Set([...picked].filter((label) => index.entries.includes(label)));
   if (picked.size < 2) for (const label of index.groups.flat().slice(0, 2)) picked.add(label);
-  boxes.replaceChildren(...index.groups.flat().map((label) => check(brief(label), picked.has(label), (on) => { if (on) picked.add(label); else picked.delete(label); })));
+  boxes.replaceChildren(...index.groups.flat().map((label) => {
+    const made = check(brief(label), picked.has(label), (on) => { if (on) picked.add(label); else picked.delete(label); });
+    if (index.standing[label]) made.append(element("span", { className: "small", textContent: ` ${index.standing[label]}` }));
+    made.title = label;
+    return made;
+  }));
   const values = {};
   for (const { facets: own } of index.conditions) for (const [k, v] of Object.entries(own)) (values[k] ??= new Set()).add(v);
   facets.replaceChildren();
@@ -85,9 +93,10 @@ async function choose(name) {
   await show();
 }
 
+/** Hide the entries that do not have the searched text; what is ticked stays in sight. */
 function filter() {
   const words = find.value.toLowerCase();
-  for (const label of boxes.children) label.hidden = !label.textContent.toLowerCase().includes(words);
+  for (const label of boxes.children) label.hidden = !label.querySelector("input").checked && !`${label.title} ${label.textContent}`.toLowerCase().includes(words);
 }
 
 /** What all entries share of some conditions: for each condition with a common unit, the places of these units. */
@@ -138,7 +147,13 @@ async function show() {
   const [beside, ...scores] = await Promise.all([sideBySide(labels), ...labels.map(vector)]);
   if (mine !== turn) return;
   const found = labels.map((_, i) => labels.map((__, j) => (i < j ? headToHead(index, scores[i], scores[j], conditions, [i, j].some((k) => index.incomplete.includes(labels[k]))) : null)));
+  const pairs = found.flatMap((row, i) => row.flatMap((pair, j) => (pair ? [{ first: labels[i], second: labels[j], pair, of: [i, j] }] : [])));
+  const figures = pairs.slice(0, DRAWN).map(({ first, second, pair, of: [i, j] }) => pairedFigure(index, brief(first), brief(second), pair, pooled(index, scores[i], scores[j], conditions, [first, second].some((label) => index.incomplete.includes(label)))));
   result.replaceChildren(
+    element("h2", { textContent: `Paired differences, ${source()} by ${source()}` }),
+    ...(index.proxies.length ? [element("p", { className: "note warn", textContent: `Proxies: ${index.proxies.join("; ")}; do not cite.` })] : []),
+    ...figures,
+    ...(pairs.length > DRAWN ? [element("p", { className: "small", textContent: `The first ${DRAWN} of ${pairs.length} pairs are drawn; the table below has all.` })] : []),
     ...tied(labels, scores, found, conditions),
     element("h2", { textContent: "Pair by pair" }),
     table(labels, found),
@@ -148,7 +163,7 @@ async function show() {
 }
 
 const several = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
-const source = () => index.cluster_unit || "source";
+const source = () => (index.clusters.length ? index.cluster_unit || "source" : index.unit);
 const byCluster = () => (index.clusters.length ? ` ${index.unit}s of one ${source()} are not independent: tests and intervals take each ${source()} as one, and need at least ${FEWEST} of them.`.replace(/ ./, (start) => start.toUpperCase()) : "");
 
 function table(labels, found) {

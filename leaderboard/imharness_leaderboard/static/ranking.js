@@ -1,68 +1,147 @@
-// The ranking of a track: the reader picks attacker, attack, metric and data set, and the table is computed again here.
-// The address keeps the choice. A row opens; the link against the first entry carries the choice to the compare page.
+// The ranking of a track: the reader picks attacker, attack, metric and data set, and the chart is computed again here.
+// Rows are sorted, filtered, picked for Compare, opened, and shown in pages. The address keeps all of it.
+import { axis, Front, lane, scaled, WIDTH } from "./charts.js";
 import { conditionsOf, contest } from "./contest.js";
 
-const SVG = "http://www.w3.org/2000/svg";
+const PAGE = 50; // rows
 const brief = (label) => label.replaceAll("harness/", "");
+const made = (name, facts, ...children) => { const one = Object.assign(document.createElement(name), facts); one.append(...children); return one; };
 
 class Ranking {
   constructor(root) {
     this.root = root;
     this.facts = JSON.parse(root.dataset.contest);
+    this.titles = new Map(this.facts.groups);
     this.prefix = root.dataset.prefix;
     this.table = root.querySelector("table.ranking");
     this.body = this.table.tBodies[0];
     this.verdict = root.querySelector(".verdict");
-    this.rows = [...this.body.querySelectorAll("tr.entry")].map((row) => ({
-      row, label: row.dataset.label, more: row.nextElementSibling?.classList.contains("more-row") ? row.nextElementSibling : null,
-      cells: [...row.cells], made: [...row.cells].map((cell) => cell.innerHTML),
+    this.axis = this.table.querySelector("svg.axis");
+    this.heads = new Map([...this.table.querySelectorAll("[data-sort]")].map((head) => [head.dataset.sort, head]));
+    this.rows = [...this.body.querySelectorAll("tr.entry")].map((row, order) => ({
+      row, order, label: row.dataset.label, group: row.dataset.group, more: null,
+      cells: [...row.cells].filter((cell) => cell.tagName === "TD"), text: row.querySelector("th").textContent.toLowerCase(),
     }));
-    this.said = this.verdict.textContent;
+    for (const own of this.rows) own.made = own.cells.map((cell) => cell.innerHTML);
+    this.groups = new Map([...this.body.querySelectorAll("tr.group")].map((row) => [row.dataset.group, row]));
+    this.first = { said: this.verdict.textContent, axis: this.axis.innerHTML, best: this.groups.get("best")?.textContent };
     this.decimals = (this.table.querySelector(".value[data-v]")?.textContent.split(".")[1] ?? "").length;
-    this.selects = [...root.querySelectorAll("select[data-pick]")];
-    for (const select of this.selects) select.addEventListener("change", () => { this.remember(); this.show(); });
+    const figure = root.querySelector(".large-front");
+    this.front = figure && new Front(figure, this.facts.better === "lower");
+    this.page = 0;
+    this.tools();
     addEventListener("popstate", () => { this.recall(); this.show(); });
-    this.table.addEventListener("click", (event) => {
-      const link = event.target.closest("a.open");
-      if (!link) return;
-      event.preventDefault();
-      this.open(link.dataset.opens);
-    });
-    this.openers();
     this.recall();
     this.show();
   }
 
-  picks() { return Object.fromEntries(this.selects.map((s) => [s.dataset.pick, s.value])); }
+  tools() {
+    this.picksBy = [...this.root.querySelectorAll("[data-pick]")];
+    for (const one of this.picksBy) one.addEventListener("change", () => { this.remember(true); this.show(); });
+    this.filter = this.root.querySelector(".filter");
+    this.filter.addEventListener("input", () => { this.page = 0; this.remember(); this.arrange(); });
+    this.picked = this.root.querySelector(".picked");
+    for (const [key, head] of this.heads) {
+      const button = made("button", { type: "button" }, ...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => this.sort(key));
+    }
+    for (const { row, label } of this.rows) {
+      const link = row.querySelector("a.open");
+      link.setAttribute("role", "button");
+      link.setAttribute("aria-expanded", "false");
+      link.addEventListener("click", (event) => { event.preventDefault(); this.open(label); });
+      link.addEventListener("keydown", (event) => { if (event.key === " ") { event.preventDefault(); link.click(); } });
+      if (this.root.dataset.index) {
+        const box = made("input", { type: "checkbox" });
+        box.setAttribute("aria-label", `Compare ${this.name(label)}`);
+        box.addEventListener("change", () => { this.remember(); this.chips(); });
+        row.querySelector("th").prepend(box);
+      }
+      for (const [event, on] of [["pointerenter", true], ["focusin", true], ["pointerleave", false], ["focusout", false]]) row.addEventListener(event, () => this.light(label, on));
+    }
+    this.front?.drawn.addEventListener("pointerover", (event) => { if (event.target.dataset.label) this.light(event.target.dataset.label, true); });
+    this.front?.drawn.addEventListener("pointerout", (event) => { if (event.target.dataset.label) this.light(event.target.dataset.label, false); });
+    this.pages = this.root.querySelector(".pages");
+  }
 
-  remember() {
-    const words = new URLSearchParams(location.search);
-    for (const [key, value] of Object.entries(this.picks())) if (value) words.set(this.prefix + key, value); else words.delete(this.prefix + key);
-    history.pushState(null, "", `${location.pathname}${words.size ? `?${words}` : ""}${location.hash}`);
+  name(label) { return this.facts.names[label] ?? brief(label); }
+
+  light(label, on) {
+    this.rows.find((own) => own.label === label)?.row.classList.toggle("on", on);
+    this.front?.light(label, on);
+  }
+
+  picks() {
+    const found = {};
+    for (const one of this.picksBy) if (one.type !== "radio" || one.checked) found[one.dataset.pick] = one.value;
+    return found;
+  }
+
+  chosen() { return this.rows.filter(({ row }) => row.querySelector("input")?.checked).map(({ label }) => label); }
+
+  /** Write the state into the address; what ranks anew is a step for the Back button. */
+  remember(step = false) {
+    const words = new URLSearchParams(location.search), put = (key, value) => { if (value) words.set(this.prefix + key, value); else words.delete(this.prefix + key); };
+    for (const [key, value] of Object.entries(this.picks())) put(key, value);
+    put("q", this.filter.value);
+    put("sort", this.sorted ? `${this.sorted.key}${this.sorted.down ? "-" : ""}` : "");
+    put("page", this.page ? String(this.page + 1) : "");
+    words.delete(`${this.prefix}pick`);
+    for (const label of this.chosen()) words.append(`${this.prefix}pick`, label);
+    history[step ? "pushState" : "replaceState"](null, "", `${location.pathname}${words.size ? `?${words}` : ""}${location.hash}`);
   }
 
   recall() {
-    const words = new URLSearchParams(location.search);
-    for (const select of this.selects) {
-      const wanted = words.get(this.prefix + select.dataset.pick) ?? "";
-      select.value = [...select.options].some((option) => option.value === wanted) ? wanted : "";
+    const words = new URLSearchParams(location.search), get = (key) => words.get(this.prefix + key) ?? "";
+    for (const one of this.picksBy) {
+      const wanted = get(one.dataset.pick);
+      if (one.type === "radio") one.checked = one.value === wanted;
+      else one.value = [...one.options].some((option) => option.value === wanted) ? wanted : "";
     }
+    for (const key of new Set(this.picksBy.filter((one) => one.type === "radio").map((one) => one.name))) {
+      const own = this.picksBy.filter((one) => one.name === key);
+      if (!own.some((one) => one.checked)) own.find((one) => !one.value).checked = true;
+    }
+    this.filter.value = get("q");
+    const sorted = get("sort"), key = sorted.replace(/-$/, "");
+    this.sorted = this.heads.has(key) ? { key, down: sorted.endsWith("-") } : null;
+    this.page = Math.max(0, (Number.parseInt(get("page"), 10) || 1) - 1);
+    const picked = new Set(words.getAll(`${this.prefix}pick`));
+    for (const { row, label } of this.rows) { const box = row.querySelector("input"); if (box) box.checked = picked.has(label); }
   }
 
-  openers() {
-    for (const link of this.table.querySelectorAll("a.open")) {
-      link.setAttribute("role", "button");
-      link.setAttribute("aria-expanded", "false");
-      link.setAttribute("aria-controls", link.dataset.opens);
-      link.addEventListener("keydown", (event) => { if (event.key === " ") { event.preventDefault(); link.click(); } });
-    }
-    const aim = location.hash.slice(1);
-    if (this.rows.some(({ more }) => more?.id === aim)) this.open(aim);
+  sort(key) {
+    const now = this.sorted?.key === key;
+    this.sorted = now && this.sorted.down ? null : { key, down: now || (key === "utility" && this.heads.get(key).dataset.better !== "lower") };
+    if (key === "rank") this.sorted = null;
+    this.page = 0;
+    this.remember();
+    this.arrange();
   }
 
-  open(id) {
-    const on = document.getElementById(id).classList.toggle("opened-row");
-    this.table.querySelector(`a.open[data-opens="${CSS.escape(id)}"]`).setAttribute("aria-expanded", String(on));
+  /** Details are fetched when a row is opened first. */
+  async open(label) {
+    const own = this.rows.find((one) => one.label === label), link = own.row.querySelector("a.open");
+    if (own.more) {
+      own.more.hidden = !own.more.hidden;
+      link.setAttribute("aria-expanded", String(!own.more.hidden));
+      return;
+    }
+    own.more = made("tr", { className: "more-row", id: `more-${this.table.id}-${own.order}` }, made("td", { colSpan: 5, textContent: "Loading …" }));
+    own.row.after(own.more);
+    link.setAttribute("aria-expanded", "true");
+    link.setAttribute("aria-controls", own.more.id);
+    try {
+      const answer = await fetch(link.href);
+      if (!answer.ok) throw new Error(String(answer.status));
+      const found = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(".opened");
+      for (const key of ["href", "src"]) for (const one of found.querySelectorAll(`[${key}]`)) one.setAttribute(key, new URL(one.getAttribute(key), answer.url).href);
+      for (const head of found.querySelectorAll("h2")) head.replaceWith(made("h3", {}, ...head.childNodes));
+      own.more.cells[0].replaceChildren(found);
+    } catch (error) {
+      own.more.cells[0].replaceChildren(`The details cannot be read (${error.message}). `, made("a", { href: link.href, textContent: "Open their page" }), ".");
+    }
   }
 
   async load() {
@@ -86,9 +165,10 @@ class Ranking {
     try {
       const [{ index, vectors }, ...others] = await this.load();
       if (mine !== this.turn) return;
+      this.index = index;
       const conditions = conditionsOf(index, this.facts, picks);
       const found = contest(index, vectors, this.facts, conditions, others.map((own) => ({ ...own, conditions: conditionsOf(own.index, this.facts, picks) })));
-      this.fill(index, found, picks);
+      this.fill(found, picks);
       this.table.dataset.result = JSON.stringify(found);
     } catch (error) {
       this.reset();
@@ -97,136 +177,160 @@ class Ranking {
   }
 
   reset() {
-    for (const { row, more, cells, made } of this.rows) {
-      this.write(cells, made);
-      row.classList.remove("absent");
-      this.body.append(row, ...(more ? [more] : []));
+    for (const own of this.rows) {
+      own.cells.forEach((cell, i) => { cell.innerHTML = own.made[i]; });
+      this.place(own, own.row.dataset.group);
+      if (own.notes) own.row.querySelector(".notes").innerHTML = own.notes;
     }
-    this.verdict.textContent = this.said;
-    this.versus(null, {});
+    this.axis.innerHTML = this.first.axis;
+    this.verdict.textContent = this.first.said;
+    if (this.first.best) this.groups.get("best").firstElementChild.textContent = this.first.best;
+    this.front?.reset();
+    this.numbers = null;
+    this.arrange();
   }
 
-  /** Write cells again, but not the one with the link that opens the row: it may have the focus. */
-  write(cells, made) { cells.forEach((cell, i) => { if (cell.tagName === "TD") cell.innerHTML = made[i]; }); }
+  place(own, group) {
+    own.group = group;
+    own.row.className = `entry ${group}`;
+  }
 
-  fill(index, found, picks) {
-    const by = new Map(found.rows.map((own) => [own.label, own]));
-    const scale = fitted(found.rows.flatMap(({ worst }) => (worst ? [worst.value, worst.low, worst.high] : [])), 4, 146);
-    const rise = fitted(found.rows.flatMap(({ unaware, aware }) => [unaware?.value, aware?.value]), 22, 4);
-    const order = [...found.rows.map(({ label }) => label), ...this.rows.map(({ label }) => label).filter((label) => !by.has(label))];
-    for (const label of order) {
-      const { row, more, cells, made } = this.rows.find((own) => own.label === label) ?? {};
-      if (!row) continue;
-      const own = by.get(label);
-      this.write(cells, made);
-      row.classList.toggle("absent", !own);
-      const at = (name) => row.querySelector(name);
-      at(".rank strong").textContent = own?.rank ? own.rank.value : "–";
-      at(".rank .range").textContent = own?.rank ? (own.rank.low === null ? "" : `${own.rank.low}–${own.rank.high}`) : "not measured";
-      at(".worst .dot").replaceChildren(line("rail", 4, 146, 8, 8), ...(own?.worst ? dotOf(scale, own.worst) : []));
-      at(".worst .value").textContent = this.text(own?.worst?.value);
-      at(".worst .ends").textContent = own?.worst && own.worst.low !== null ? `${this.text(own.worst.low)}–${this.text(own.worst.high)}` : "";
-      at(".slope svg").replaceChildren(...slopeOf(rise, own?.unaware, own?.aware));
-      at(".before-value").textContent = this.text(own?.unaware?.value);
-      at(".after-value").textContent = this.text(own?.aware?.value);
-      at(".strip svg").replaceChildren(...this.strip(own?.broken_by ?? {}));
+  groupOf(own, found) {
+    const about = this.facts.places[own.label];
+    if (about.control) return "control";
+    if (!own.complete) return "incomplete";
+    if (found.may.includes(own.label)) return "best";
+    return own.able && !own.flagged ? "stands" : "ruled-out";
+  }
+
+  fill(found, picks) {
+    const by = new Map(found.rows.map((own, i) => [own.label, { ...own, order: i }]));
+    const lines = found.rows.filter((own) => own.control && own.worst).map((own) => ({ value: own.worst.value, plain: own.label === this.facts.undefended }));
+    const scale = scaled(found.rows.flatMap(({ worst, unaware }) => [worst?.value, worst?.low ?? NaN, worst?.high ?? NaN, unaware?.value]), 8, WIDTH - 8);
+    this.axis.replaceChildren(...axis(scale, lines));
+    for (const one of this.rows) {
+      const own = by.get(one.label), at = (name) => one.row.querySelector(name);
+      one.cells.forEach((cell, i) => { cell.innerHTML = one.made[i]; });
+      this.place(one, own ? this.groupOf(own, found) : "incomplete");
+      at(".rank").replaceChildren(made("strong", { textContent: own?.rank ? own.rank.value : "–" }), " ", made("span", { className: "range", textContent: own?.rank && own.rank.low !== null ? `${own.rank.low}–${own.rank.high}` : "" }));
+      at("svg.lane").replaceChildren(...lane(scale.place, own, lines));
+      at(".value").textContent = this.text(own?.worst?.value);
+      at(".ends").textContent = own?.worst && own.worst.low !== null ? `${this.text(own.worst.low)}–${this.text(own.worst.high)}` : "";
       const [most] = Object.entries(own?.broken_by ?? {});
-      at(".strip .number").textContent = most ? `${this.facts.attackNames[most[0]] ?? brief(most[0])} ${Math.round(100 * most[1])}` : "";
-      at(".coverage").textContent = own ? own.coverage.toFixed(0) : "0";
+      at(".by").textContent = most ? `${this.facts.attackNames[most[0]] ?? brief(most[0])}, ${Math.round(100 * most[1])}%` : own ? "" : "not measured";
+      one.notes ??= at(".notes").innerHTML;
+      at(".notes").innerHTML = one.notes;
       at(".notes").replaceChildren(...this.notes(at(".notes"), own, found));
-      this.body.append(row, ...(more ? [more] : []));
     }
+    this.numbers = by;
     this.verdict.textContent = this.sentence(found, by, picks);
-    this.versus(index, picks, found.rows[0]?.label);
+    this.groups.get("best")?.firstElementChild.replaceChildren(found.winner ? "Shown to be best" : this.titles.get("best"));
+    this.front?.show(new Map(found.rows.filter(({ worst }) => worst).map(({ label, worst }) => [label, { ...worst, text: `${this.facts.measure} ${this.text(worst.value)}` }])));
+    this.arrange();
   }
 
   text(number) { return Number.isFinite(number) ? number.toFixed(this.decimals).replace(/^-(?=[0.]*$)/, "") : "–"; }
 
-  strip(shares) {
-    let x = 0;
-    return this.facts.attacks.filter((name) => shares[name]).map((name) => {
-      const width = 100 * shares[name], piece = svg("rect", { class: `k${Math.min(this.facts.attacks.indexOf(name), this.facts.colours)}`, x, width, height: 14 });
-      piece.append(Object.assign(document.createElementNS(SVG, "title"), { textContent: `${brief(name)}: the worst for ${Math.round(width)}%` }));
-      x += width;
-      return piece;
-    });
-  }
-
   /** The remarks of a row under this choice; those that do not depend on it stay. */
   notes(cell, own, found) {
     const kept = [...cell.children].filter((badge) => !["first", "broken", "incomplete"].some((kind) => badge.classList.contains(kind)));
-    const made = [];
-    if (own && own.label === found.winner) made.push(badge("first", "winner", "Shown to be better than each other entry that may win, and than every control"));
-    else if (own && found.may.includes(own.label)) made.push(badge("first", "may be best", "No entry that may win is shown to protect better"));
-    const breaks = own?.broken;
-    if (breaks) made.push(badge("broken", `broken by ${this.facts.attackNames[breaks] ?? brief(breaks)}`, "The worst attack is shown to leave less than half of what it seems to protect"));
-    if (own && !own.complete) made.push(badge("incomplete", "incomplete", "It lacks settings that others have, and cannot win"));
-    return [...made, ...kept].flatMap((one) => [one, " "]);
+    const new_ = [];
+    if (own && own.label === found.winner) new_.push(badge("first", "winner", "Shown to be better than each other entry that may win, and than every control"));
+    if (own?.broken) new_.push(badge("broken", `broken by ${this.facts.attackNames[own.broken] ?? brief(own.broken)}`, "The worst attack is shown to leave less than half of what it seems to protect"));
+    if (own && !own.complete) new_.push(badge("incomplete", "incomplete", "It lacks settings that others have, and cannot win"));
+    return [...new_, ...kept].flatMap((one) => [one, " "]);
   }
 
   sentence(found, by, picks) {
-    const chosen = Object.entries(picks).filter(([, v]) => v).map(([key, v]) => (key === "attacker" ? (v === "aware" ? "attackers that know the defense" : "attackers that do not know the defense") : `${key} ${brief(v)}`)).join(", ");
-    const name = (label) => this.facts.names[label] ?? brief(label);
+    const chosen = Object.entries(picks).filter(([, v]) => v).map(([key, v]) => (key === "attacker" ? (v === "aware" ? "an attacker who knows the defense" : "an attacker who does not know the defense") : `${key} ${this.facts.attackNames[v] ?? brief(v)}`)).join(", ");
+    if (!found.rows.some(({ worst }) => worst)) return `With ${chosen}: no such attack was run. Choose another one.`;
     if (!found.first) return `With ${chosen}: no entry that met every attack keeps enough utility, so there is no winner.`;
     const first = by.get(found.first), held = `${this.facts.measure} ${this.text(first.worst.value)}`;
-    if (!found.proven.length) return `With ${chosen}: these data cannot tell ${name(found.first)} (${held}) from ${name(found.rival)}, a control.`;
-    if (!found.winner) return `With ${chosen}: ${found.may.map(name).join(", ")} may be best: these data do not show which. Better than every control: ${found.proven.map(name).join(", ")}.`;
+    if (!found.proven.length) return `With ${chosen}: these data cannot tell ${this.name(found.first)} (${held}) from ${this.name(found.rival)}, a control.`;
+    if (!found.winner) return `With ${chosen}: ${found.may.map((label) => this.name(label)).join(", ")} may be best: these data do not show which. Better than every control: ${found.proven.map((label) => this.name(label)).join(", ")}.`;
     const rank = first.rank.low === null ? "" : `, rank ${first.rank.low}–${first.rank.high}`;
-    return `With ${chosen}: ${name(found.first)} holds ${held}${rank}, and is shown to be better than each other entry that may win, and than every control.`;
+    return `With ${chosen}: ${this.name(found.first)} holds ${held}${rank}, and is shown to be better than each other entry that may win, and than every control.`;
   }
 
-  /** Point the links against the first entry to the same choice on the compare page. */
-  versus(index, picks, first = this.rows[0]?.label) {
-    for (const { row, label } of this.rows) {
-      const link = row.querySelector("a.versus");
-      if (!link) continue;
-      link.dataset.made ??= link.getAttribute("href");
-      if (!index) { link.setAttribute("href", link.dataset.made); link.hidden = false; continue; }
-      link.hidden = label === first;
-      const words = new URLSearchParams({ c: this.root.dataset.index });
-      words.append("e", first);
-      words.append("e", label);
-      const values = {};
-      for (const { facets } of index.conditions) for (const [key, value] of Object.entries(facets)) (values[key] ??= new Set()).add(value);
-      for (const [key, pick] of Object.entries(picks)) {
-        if (!pick) continue;
-        const facet = key === "attacker" ? this.facts.attacker : key;
-        const kept = (value) => (key === "attacker" ? (value !== this.facts.unaware) === (pick === "aware") : value === pick);
-        for (const value of values[facet] ?? []) if (!kept(value)) words.append(`without.${facet}`, value);
+  /** Put the rows in order, under their groups unless a column sorts them, and show those of the page. */
+  arrange() {
+    const order = (own) => this.numbers ? this.numbers.get(own.label)?.order ?? Infinity : own.order;
+    const query = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean), names = [...this.titles.keys()];
+    const kept = this.rows.filter(({ text, label }) => query.every((word) => `${text} ${label}`.toLowerCase().includes(word)));
+    const keys = { name: (own) => this.name(own.label).toLowerCase(), worst: (own) => this.value(own), utility: (own) => this.facts.utility[own.label] };
+    if (this.sorted) {
+      const key = keys[this.sorted.key], way = this.sorted.down ? -1 : 1, none = (x) => x === null || x === undefined || Number.isNaN(x);
+      kept.sort((a, b) => { const [x, y] = [key(a), key(b)]; return none(x) - none(y) || (x < y ? -way : x > y ? way : order(a) - order(b)); });
+    } else kept.sort((a, b) => names.indexOf(a.group) - names.indexOf(b.group) || order(a) - order(b));
+    this.page = Math.min(this.page, Math.max(0, Math.ceil(kept.length / PAGE) - 1));
+    const shown = new Set(kept.slice(this.page * PAGE, (this.page + 1) * PAGE));
+    let group = "";
+    for (const row of this.groups.values()) row.classList.add("away");
+    for (const own of [...kept, ...this.rows.filter((one) => !kept.includes(one))]) {
+      own.row.classList.toggle("away", !shown.has(own));
+      own.more?.classList.toggle("away", !shown.has(own));
+      if (!this.sorted && shown.has(own) && own.group !== group) {
+        group = own.group;
+        this.body.append(this.head(group));
       }
-      link.setAttribute("href", `${this.root.dataset.compare}#${words}`);
+      this.body.append(own.row, ...(own.more ? [own.more] : []));
     }
+    for (const [key, head] of this.heads) {
+      if (this.sorted?.key === key) head.setAttribute("aria-sort", this.sorted.down ? "descending" : "ascending"); else head.removeAttribute("aria-sort");
+    }
+    this.paging(kept.length);
+    this.chips();
+  }
+
+  value(own) {
+    if (this.numbers) return this.numbers.get(own.label)?.worst?.value;
+    const cell = own.row.querySelector(".value");
+    return cell.dataset.v === undefined ? NaN : Number(cell.dataset.v);
+  }
+
+  head(group) {
+    if (!this.groups.has(group)) {
+      const cell = made("th", { colSpan: 5, scope: "rowgroup", textContent: this.titles.get(group) });
+      this.groups.set(group, made("tr", { className: "group" }, cell));
+      this.groups.get(group).dataset.group = group;
+    }
+    this.groups.get(group).classList.remove("away");
+    return this.groups.get(group);
+  }
+
+  paging(count) {
+    const last = Math.ceil(count / PAGE) - 1, go = (to) => { this.page = to; this.remember(true); this.arrange(); this.table.scrollIntoView(); };
+    this.pages.hidden = last < 1;
+    if (last < 1) return;
+    const button = (text, to) => { const one = made("button", { type: "button", textContent: text, disabled: to < 0 || to > last }); one.addEventListener("click", () => go(to)); return one; };
+    this.pages.replaceChildren(button("Previous", this.page - 1), `Rows ${this.page * PAGE + 1} to ${Math.min((this.page + 1) * PAGE, count)} of ${count}`, button("Next", this.page + 1));
+  }
+
+  /** The picked entries, each with a button that drops it, and the link that compares them under the same choice. */
+  chips() {
+    const labels = this.chosen();
+    this.picked.replaceChildren(...labels.map((label) => {
+      const drop = made("button", { type: "button", textContent: `${this.name(label)} ×` });
+      drop.setAttribute("aria-label", `Do not compare ${this.name(label)}`);
+      drop.addEventListener("click", () => { this.rows.find((own) => own.label === label).row.querySelector("input").checked = false; this.remember(); this.chips(); });
+      return drop;
+    }), ...(labels.length > 1 ? [made("a", { className: "button", href: this.comparison(labels), textContent: `Compare ${labels.length}` })] : labels.length ? ["pick another one to compare"] : []));
+  }
+
+  comparison(labels) {
+    const words = new URLSearchParams({ c: this.root.dataset.index }), values = {}, picks = this.picks();
+    for (const label of labels) words.append("e", label);
+    for (const { facets } of this.index?.conditions ?? []) for (const [key, value] of Object.entries(facets)) (values[key] ??= new Set()).add(value);
+    for (const [key, pick] of Object.entries(picks)) {
+      if (!pick) continue;
+      const facet = key === "attacker" ? this.facts.attacker : key;
+      const kept = (value) => (key === "attacker" ? (value !== this.facts.unaware) === (pick === "aware") : value === pick);
+      for (const value of values[facet] ?? []) if (!kept(value)) words.append(`without.${facet}`, value);
+    }
+    return `${this.root.dataset.compare}#${words}`;
   }
 }
 
-function svg(name, facts) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(facts)) made.setAttribute(key, value);
-  return made;
-}
-const line = (kind, x1, x2, y1, y2) => svg("line", { class: kind, x1, x2, y1, y2 });
-
-/** Map numbers to px with some room beside them. */
-function fitted(numbers, start, end) {
-  const known = numbers.filter((x) => Number.isFinite(x));
-  const low = Math.min(...known), high = Math.max(...known), room = 0.06 * (high - low) || 0.06;
-  return (x) => start + (x - low + room) / (high - low + 2 * room) * (end - start);
-}
-
-function dotOf(scale, { value, low, high }) {
-  const made = low === null ? [] : [line("whisker", scale(low), scale(high), 8, 8)];
-  return [...made, svg("circle", { cx: scale(value), cy: 8, r: 4.5 })];
-}
-
-function slopeOf(rise, unaware, aware) {
-  const made = unaware && aware ? [line("", 8, 58, rise(unaware.value), rise(aware.value))] : [];
-  if (unaware) made.push(svg("circle", { class: "before", cx: 8, cy: rise(unaware.value), r: 3.5 }));
-  if (aware) made.push(svg("circle", { class: "after", cx: 58, cy: rise(aware.value), r: 3.5 }));
-  return made;
-}
-
-function badge(kind, textContent, title) {
-  return Object.assign(document.createElement("span"), { className: `badge ${kind}`, textContent, title });
-}
+function badge(kind, textContent, title) { return made("span", { className: `badge ${kind}`, textContent, title }); }
 
 for (const root of document.querySelectorAll(".contest")) new Ranking(root);

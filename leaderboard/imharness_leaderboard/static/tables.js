@@ -65,7 +65,8 @@ class View {
       if (values.size < 2) continue;
       const select = element("select");
       select.setAttribute("aria-label", `${name}, ${title}`);
-      select.append(new Option(`any ${name}`, ""), ...[...values].sort().map((v) => new Option(v.replace("harness/", ""), v)));
+      const shown = this.texts(name);
+      select.append(new Option(`any ${name}`, ""), ...[...values].sort().map((v) => new Option(shown.get(v) ?? v, v)));
       select.addEventListener("change", () => { this.chosen[name] = select.value; remember(this.key(`f.${name}`), select.value); this.update(); });
       this.selects[name] = select;
       this.bar.append(select);
@@ -79,6 +80,14 @@ class View {
     this.count = element("span", { className: "count" });
     this.count.setAttribute("role", "status");
     this.bar.append(this.count);
+  }
+
+  /** Value of a facet -> the text that the table shows for it. */
+  texts(name) {
+    const at = Math.max(0, this.heads.findIndex((head) => head.dataset.facet === name));
+    const own = (row) => (row.cells[at].querySelector("a") ?? row.cells[at]).textContent.trim();
+    const known = at || this.heads[0].textContent.trim().toLowerCase() === name;
+    return new Map(known ? this.rows.map(({ row, facets }) => [facets[name], own(row)]) : []);
   }
 
   columns() {
@@ -129,14 +138,17 @@ class View {
       copy.querySelectorAll(".more, .unseen, input").forEach((part) => part.remove());
       return copy.textContent.trim().replace(/\s+/g, " ");
     };
-    const lines = [kept.map((i) => plain(this.heads[i])), ...this.shown.map(({ row }) => kept.map((i) => plain(row.cells[i])))];
+    const proxies = this.table.dataset.proxies ?? "", any = this.rows.some(({ row }) => row.dataset.standing);
+    const said = (row) => [...(any ? [row.dataset.standing ?? ""] : []), ...(proxies ? [proxies] : [])];
+    const heads = [...(any ? ["Standing"] : []), ...(proxies ? ["Proxies, do not cite"] : [])];
+    const lines = [[...kept.map((i) => plain(this.heads[i])), ...heads], ...this.shown.map(({ row }) => [...kept.map((i) => plain(row.cells[i])), ...said(row)])];
     if (form === "CSV") {
       const guard = (v) => (/^[=+@\t-]/.test(v) && Number.isNaN(Number(v)) ? `'${v}` : v);
       return lines.map((line) => line.map((v) => `"${guard(v).replaceAll('"', '""')}"`).join(",")).join("\n");
     }
     if (form === "Markdown") {
       const safe = lines.map((line) => `| ${line.map((v) => v.replace(/[\\|<>`*_[\]]/g, "\\$&")).join(" | ")} |`);
-      return [safe[0], `|${kept.map((i) => (i ? " ---: |" : " --- |")).join("")}`, ...safe.slice(1)].join("\n");
+      return [safe[0], `|${kept.map((i) => (i ? " ---: |" : " --- |")).join("")}${heads.map(() => " --- |").join("")}`, ...safe.slice(1)].join("\n");
     }
     return this.latex(kept, plain);
   }
@@ -151,8 +163,10 @@ class View {
       const [, low, high] = /^\s*(-?[\d.]+) – (-?[\d.]+)/.exec(cell.querySelector(".more")?.textContent ?? "") ?? [];
       return low && "v" in cell.dataset ? ` {\\scriptsize [${low}, ${high}]}` : "";
     };
-    const line = (cells, more) => `${columns.map((i) => tex(plain(cells[i])) + more(cells[i])).join(" & ")} \\\\`;
-    const { title, caption, table: name } = this.table.dataset;
+    const notes = [...new Set(this.shown.map(({ row }) => row.dataset.standing).filter(Boolean))];
+    const raised = (row) => { const at = notes.indexOf(row.dataset?.standing); return at < 0 ? "" : `\\textsuperscript{${at + 1}}`; };
+    const line = (row, cells, more) => `${columns.map((i, first) => tex(plain(cells[i])) + more(cells[i]) + (first ? "" : raised(row))).join(" & ")} \\\\`;
+    const { title, caption, table: name, proxies } = this.table.dataset;
     const left = kept.length - columns.length;
     return [
       "% needs \\usepackage{booktabs}",
@@ -161,9 +175,12 @@ class View {
       `\\caption{${tex(`${title.replace(/\.$/, "")}. ${caption}`)} In brackets: 95\\% intervals.}`,
       `\\label{tab:${name.replace(/[^A-Za-z0-9]+/g, "-")}}`,
       `\\begin{tabular}{l${"r".repeat(columns.length - 1)}}`, "\\toprule",
-      line(this.heads, () => ""), "\\midrule",
-      ...this.shown.map(({ row }) => line(row.cells, interval)),
-      "\\bottomrule", "\\end{tabular}", "\\end{table}",
+      line({}, this.heads, () => ""), "\\midrule",
+      ...this.shown.map(({ row }) => line(row, row.cells, interval)),
+      "\\bottomrule", "\\end{tabular}",
+      ...notes.map((text, i) => `\\par{\\footnotesize \\textsuperscript{${i + 1}} ${tex(text)}.}`),
+      ...(proxies ? [`\\par{\\footnotesize Proxies, do not cite: ${tex(proxies)}.}`] : []),
+      "\\end{table}",
     ].join("\n");
   }
 

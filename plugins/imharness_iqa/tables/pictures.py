@@ -11,17 +11,6 @@ def charts(tables: Sequence[Table]) -> list[Chart]:
     present = {table.id for table in tables}
     found = [
         Chart(
-            id="protection",
-            title="Protection against quality of scores",
-            kind="scatter",
-            table="ranking",
-            x="utility",
-            y="worst",
-            front=True,
-            caption="How well defended clean scores follow the quality labels, against how far the worst attack on "
-            "each image moves them. The line joins the defenses that no other beats in both.",
-        ),
-        Chart(
             id="quality",
             title="Robustness against quality",
             kind="scatter",
@@ -69,11 +58,20 @@ def charts(tables: Sequence[Table]) -> list[Chart]:
     return [chart for chart in found if chart.table in present]
 
 
+CAPTION = (
+    "An image as it is, after an attack that does not know the defense, and the attacked one behind the defense, each "
+    "with its score. Of the attacks that were kept for the gallery, each image has the one that moves its score most."
+)
+
+
 def examples(query: Query) -> list[Example]:
-    """Return original, attacked and defended images with their scores."""
+    """Return original, attacked and defended images with their scores, each under the worst attack that was kept."""
     if "gallery" not in query.steps:
         return []
-    rows = query("SELECT * FROM gallery ORDER BY defense, method, task, position")
+    rows = query(
+        "SELECT * FROM gallery QUALIFY row_number() OVER (PARTITION BY defense, dataset, metric, name "
+        "ORDER BY abs(score - source) DESC, method, strength) = 1 ORDER BY defense, method, task, position"
+    )
     found = []
     for i, (task, position) in enumerate(zip(rows["task"], rows["position"], strict=True)):
         scores = {"original": rows["source"][i], "attacked": rows["attacked"][i], "defended": rows["score"][i]}
@@ -82,5 +80,6 @@ def examples(query: Query) -> list[Example]:
             for label, score in scores.items()
         )
         facets = {name: str(rows[name][i]) for name in ("dataset", "metric", "method", "strength")}
-        found.append(Example(entry=str(rows["defense"][i]), title=str(rows["name"][i]), facets=facets, panels=panels))
+        entry, title = str(rows["defense"][i]), str(rows["name"][i])
+        found.append(Example(entry=entry, title=title, facets=facets, panels=panels, caption=CAPTION))
     return found

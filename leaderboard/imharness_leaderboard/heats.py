@@ -1,0 +1,90 @@
+"""What each attack does to each entry, as a table whose cells are coloured: the stronger, the more the attack achieves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from imharness.results.rankings import Ranking
+from imharness_leaderboard.names import display_names
+from imharness_leaderboard.scores import Scores
+from imharness_leaderboard.worst_case import setting_means
+
+MOST = 40
+"""The largest number of attacks that are shown."""
+
+
+class Column(NamedTuple):
+    """An attack: what it is called, and whether it knows the entry."""
+
+    name: str
+    aware: bool
+
+
+class Cell(NamedTuple):
+    """A mean as text, and the step of its colour, from 0 to 10; the text is "" where there is none."""
+
+    text: str
+    step: int
+
+
+class Heat(NamedTuple):
+    """The map: `rows` are the label and the cells of each entry; `title` says what is seen."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[tuple[str, Sequence[Cell]]]
+    both: bool
+    """Whether some attacks know the entry and others do not."""
+
+
+def heat_of(scores: Scores, ranking: Ranking, names: Mapping[str, str]) -> Heat | None:
+    """Return the map of a ranking, its rows in the order of `names`; None where there is only one attack."""
+    own = scores.comparison
+    means = setting_means(own, scores.vectors)
+    groups: dict[tuple[str, bool], list[int]] = {}
+    for c, condition in enumerate(own.conditions):
+        key = condition.facets[ranking.attack], condition.facets[ranking.attacker] != ranking.unaware
+        groups.setdefault(key, []).append(c)
+    entries = [label for label in names if label in own.entries]
+    if not 1 < len(groups) <= MOST or len(entries) < 2:
+        return None
+    keys = sorted(groups)
+    rows = [own.entries.index(label) for label in entries]
+    values = np.stack([_mean(means[np.ix_(rows, groups[key])]) for key in keys], axis=1)
+    sign = 1 if own.better == "lower" else -1
+    known = values[~np.isnan(values)]
+    low, high = (float((sign * known).min()), float((sign * known).max())) if known.size else (0.0, 1.0)
+    called = display_names(list(dict.fromkeys(attack for attack, _ in keys)))
+    columns = [Column(called[attack], aware) for attack, aware in keys]
+    cells = [
+        [
+            Cell("", 0)
+            if np.isnan(v)
+            else Cell(f"{v:z.{min(own.decimals, 2)}f}", round(10 * (sign * v - low) / max(high - low, 1e-12)))
+            for v in line.tolist()
+        ]
+        for line in values
+    ]
+    both = len({column.aware for column in columns}) == 2
+    worst = _worst(columns, sign * values, both)
+    return Heat(f"{worst} does most, on average over all rows", columns, list(zip(entries, cells, strict=True)), both)
+
+
+def _mean(block: np.ndarray) -> np.ndarray:
+    known = ~np.isnan(block)
+    total = np.where(known, block, 0.0).sum(axis=1)
+    return np.divide(total, known.sum(axis=1), out=np.full(len(block), np.nan), where=known.any(axis=1))
+
+
+def _worst(columns: Sequence[Column], harm: np.ndarray, both: bool) -> str:
+    whole = ~np.isnan(harm).any(axis=1)
+    if not whole.any():
+        whole[:] = True
+    known = np.where(np.isnan(harm[whole]), -np.inf, harm[whole]).mean(axis=0)
+    column = columns[int(np.argmax(known))]
+    if not both:
+        return column.name
+    return f"{column.name} {'that knows the entry' if column.aware else 'that does not know the entry'}"

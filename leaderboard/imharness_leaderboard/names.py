@@ -1,0 +1,46 @@
+"""How entries and attacks are called on the pages of rankings, and how texts name them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from imharness_leaderboard.chips import short_names
+from imharness_leaderboard.wording import brief
+
+
+def display_name(label: str) -> str:
+    """Return what a label is called, without its parameters."""
+    return short_names([label])[label]
+
+
+def display_names(labels: Sequence[str]) -> dict[str, str]:
+    """Return what each label is called, with its parameters only where another one has the same name.
+
+    The part that most labels of several components have in common, such as the model, is left out.
+    """
+    parts = Counter(part for label in labels if " + " in label for part in label.split(" + "))
+    common, times = parts.most_common(1)[0] if parts else ("", 0)
+    shared = common if len(labels) > 1 and 2 * times > len(labels) else ""
+    cut = {label: " + ".join(part for part in label.split(" + ") if part != shared) or label for label in labels}
+    names = short_names(list(dict.fromkeys(cut.values())))
+    return {label: names[own] for label, own in cut.items()}
+
+
+def in_names(text: str, names: Mapping[str, str]) -> str:
+    """Return a sentence with every label of `names` replaced by what it is called."""
+    pattern = "|".join(re.escape(label) for label in sorted(names, key=len, reverse=True))
+    found = re.sub(rf"(?<![\w/])(?:{pattern})(?![\w\[/-])", lambda match: names[match[0]], text) if names else text
+    return brief(found)
+
+
+def spelled_measure(text: str) -> str:
+    """Return the name of a measure as a title begins, with a capital."""
+    name = brief(text)
+    return name[:1].upper() + name[1:]
+
+
+def plural(entry: str, count: int) -> str:
+    """Return the word for so many entries of a kind, as in "3 defenses"."""
+    return entry if count == 1 else f"{entry}s"
