@@ -235,10 +235,13 @@ def check(ranking: Facts, table: Facts, comparisons: Sequence[tuple[Facts, np.nd
     rows = {row["label"]: row["values"] for row in table["rows"]}
     ahead = {(a, b): first.ahead(a, b) for a in complete for b in complete if a != b}
     for e in complete:
-        others = [o for o in complete if o != e]
+        others = [o for o in complete if o != e and not places[o]["control"]]
         assert np.isclose(rows[e]["worst"]["value"], first.mean(e), rtol=1e-5, atol=1e-6)
-        rank = rows[e]["rank"]
-        assert rank["value"] == 1 + sum(ahead[o, e].value > 0 for o in others)
+        rank, behind = rows[e]["rank"], rows[e]["behind"]["value"]
+        lead = max((ahead[o, e].value for o in others), default=0.0)
+        assert (behind is None and lead <= 0) or np.isclose(behind, lead, rtol=1e-5, atol=1e-6)
+        assert places[e]["control"] or rank["value"] == 1 + sum(ahead[o, e].value > 0 for o in others)
+        assert (rank["value"] is None) == bool(places[e]["control"])
         if rank["low"] is not None:
             assert rank["low"] == 1 + sum(ahead[o, e].low > 0 for o in others)
             assert rank["high"] == 1 + len(others) - sum(ahead[e, o].low > 0 for o in others)

@@ -124,9 +124,26 @@ def test_an_entry_that_met_less_has_no_place_stands_on_no_front_and_never_wins()
     assert not places["costly"].complete
     assert {label for label, own in places.items() if own.front} == {"good", "none"}
     assert found.rankings[0].winner == "good"
-    assert [rows[label]["rank"] for label in ("good", "late", "none")] == [
-        Value(value=place, low=place, high=place) for place in (1, 2, 3)
+    assert [rows[label]["rank"] for label in ("good", "late")] == [
+        Value(value=place, low=place, high=place) for place in (1, 2)
     ]
+
+
+def test_a_control_has_no_place_and_takes_none_from_an_entry() -> None:
+    """A constant is ahead of both entries, and no defense lies between them."""
+    scores = {"constant": levels(0, 1, 1, 1), "good": levels(1, 5, 5, 5), "none": levels(2, 9, 9, 9)}
+    controls = {"none": "undefended", "constant": "constant"}
+    found = ranked({**scores, "late": levels(3, 15, 15, 15)}, controls=controls)
+    rows = {row.label: row.values for row in found.tables[0].rows}
+    assert [row.label for row in found.tables[0].rows] == ["good", "late", "constant", "none"]
+    assert rows["good"]["rank"] == Value(value=1, low=1, high=1)
+    assert rows["late"]["rank"] == Value(value=2, low=2, high=2)
+    for label in controls:
+        assert rows[label]["rank"].value is None
+        assert rows[label]["rank"].missing == "a control: a line of reference without a place"
+    assert rows["good"]["behind"].missing == "no entry is ahead"
+    gap = np.max(scores["none"], axis=0).mean() - np.max(scores["good"], axis=0).mean()
+    assert rows["none"]["behind"].value == pytest.approx(gap)
 
 
 def test_scores_that_are_withheld_where_an_attack_succeeds_win_nothing() -> None:

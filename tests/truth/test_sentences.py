@@ -110,7 +110,7 @@ CASES: list[tuple[str, Levels, dict[str, Says], dict[str, Says]]] = [
             "not shown to be better of one that is": said("not told", "half"),
             "moves of one that does not": said("moves", "late"),
             "may be best": said("may be best"),
-            "rank": place_misses("late", 2, 3),
+            "rank": place_misses("late", 2),
         },
     ),
 ]

@@ -122,7 +122,7 @@ class Ranking {
       row.classList.toggle("absent", !own);
       const at = (name) => row.querySelector(name);
       at(".rank strong").textContent = own?.rank ? own.rank.value : "–";
-      at(".rank .range").textContent = own?.rank ? (own.rank.low === null ? "" : `${own.rank.low}–${own.rank.high}`) : "not measured";
+      at(".rank .range").textContent = own?.rank ? (own.rank.low === null ? "" : `${own.rank.low}–${own.rank.high}`) : own?.control ? "control" : "not measured";
       at(".worst .dot").replaceChildren(line("rail", 4, 146, 8, 8), ...(own?.worst ? dotOf(scale, own.worst) : []));
       at(".worst .value").textContent = this.text(own?.worst?.value);
       at(".worst .ends").textContent = own?.worst && own.worst.low !== null ? `${this.text(own.worst.low)}–${this.text(own.worst.high)}` : "";
