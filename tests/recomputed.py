@@ -210,6 +210,11 @@ def of_report(report: TrackReport) -> set[str]:
     return check(ranking, table, [(json.loads(index.model_dump_json()), numbers) for index, numbers in made])
 
 
+def read(file: Path) -> np.ndarray:
+    """The scores in a file, whose name ends in the bits of each."""
+    return np.fromfile(file, f"<f{int(file.suffix[2:]) // 8}")
+
+
 def of_site(data: Path, track: str) -> set[str]:
     """Check the ranking of a track from the files of a site; see `check`."""
     board = next(own for own in json.loads((data / "results.json").read_text())["boards"] if own["track"] == track)
@@ -222,7 +227,7 @@ def of_site(data: Path, track: str) -> set[str]:
             sets = index["unit_sets"]
             index["unit_sets"] = [[index["units"][u] for u in own] for own in sets]
             index["clusters"] = [[str(index["clusters"][u]) for u in own] for own in sets] if index["clusters"] else []
-            found.append((index, np.stack([np.fromfile(file.parent / name, "<f4") for name in index["files"]])))
+            found.append((index, np.stack([read(file.parent / name) for name in index["files"]])))
     return check(ranking, table, found)
 
 

@@ -214,6 +214,18 @@ def test_entries_of_others_that_lack_an_attack_do_not_take_it_out_of_the_browser
     assert found["winner"] == "harness/one"
 
 
+@pytest.mark.parametrize(("name", "kind"), [("0.f32", "<f4"), ("0.f64", "<f8")])
+def test_files_of_scores_are_read_with_the_bits_that_their_names_say(page: Page, name: str, kind: str) -> None:
+    numbers = np.array([1e6 + 0.01, np.nan, -2.5]).astype(kind)
+    settled(page, "compare.html")
+    script = (
+        "async ([name, bytes]) => [...(await import('/statistics.js')).numbersOf(name, Uint8Array.from(bytes).buffer)]"
+        ".map((x) => Number.isNaN(x) ? null : x)"
+    )
+    found = page.evaluate(script, [name, list(numbers.tobytes())])
+    assert [np.nan if x is None else x for x in found] == pytest.approx(numbers.tolist(), rel=0, abs=0, nan_ok=True)
+
+
 def test_the_tail_of_student_equals_scipy_s(page: Page) -> None:
     settled(page, "compare.html")
     pairs = [[share, k] for share in (0.4, 0.05, 1e-3, 1e-6, 1e-12) for k in (4, 5, 11, 60, 1017)]

@@ -51,7 +51,7 @@ def make_board(
 
 def made_board(
     store: Store, track: Track, sweep: Sweep, known: KnownEntries, progress: Callable[[str], Progress] = quiet
-) -> tuple[Board, dict[str, npt.NDArray[np.float32]]]:
+) -> tuple[Board, dict[str, npt.NDArray[np.floating]]]:
     """Return the tables of a configuration, and by comparison the scores behind them.
 
     While cells are waiting, nothing is marked, and no ranking says who wins. `progress`: opens what shows how far a
@@ -122,7 +122,7 @@ def _scorers(track: Track, known: KnownEntries) -> dict[str, str]:
     return {name: version for name in sorted(names) if (version := version_of(name))}
 
 
-def _marked(table: Table, stored: list[tuple[Comparison, npt.NDArray[np.float32]]]) -> Table:
+def _marked(table: Table, stored: list[tuple[Comparison, npt.NDArray[np.floating]]]) -> Table:
     """Add which rows are not shown to be worse than the best, in columns that a comparison stands behind."""
     found = {
         own.column: not_worse(own, numbers, best)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from imharness.results.comparisons import Comparison
 from imharness.results.told import Places, places, told_of
 
-Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.floating]
 
 
 def not_worse(comparison: Comparison, numbers: Floats, best: str) -> tuple[str, ...]:

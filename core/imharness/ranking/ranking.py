@@ -140,7 +140,7 @@ def compared(
         entries=scores.entries,
         conditions=tuple(scores.conditions[c] for c in chosen),
         units=tuple(shared(scores.units[c]) for c in chosen),
-        values=Lazy(len(chosen), lambda i: numbers[chosen[i]].astype(np.float32)),
+        values=Lazy(len(chosen), lambda i: numbers[chosen[i]]),
         clusters=tuple(shared(scores.clusters(column.cluster, c)) for c in chosen) if column.cluster else (),
         decimals=column.decimals,
         unit=wins.unit,

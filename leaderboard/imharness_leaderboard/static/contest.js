@@ -213,11 +213,11 @@ function winner(rows, facts, judges) {
   const others = stands.filter((row) => row !== first);
   const worse = (row) => judges.every((own) => stands.some((other) => other !== row && own.better(other, row)));
   const may = first ? [first, ...others.filter((row) => !worse(row))] : [];
-  const doubt = (row) => judges.flatMap((own) => controls.filter((control) => !own.beats(row, control)))[0];
-  const proven = may.filter((row) => !doubt(row)), rival = first && doubt(first);
+  const doubt = (row) => judges.flatMap((own) => controls.filter((control) => !own.beats(row, control)).map((control) => ({ own, control })))[0];
+  const proven = may.filter((row) => !doubt(row)), doubted = first && doubt(first), rival = doubted?.control;
   const one = may.length === 1 && proven.length === 1 && others.every((row) => judges.every((own) => own.better(first, row)));
   return {
     first: first?.label ?? "", winner: one ? first.label : "", rival: rival?.label ?? "",
-    candidates: stands.length, controls: controls.length, may: may.map((row) => row.label), proven: proven.map((row) => row.label),
+    beaten: !proven.length && Boolean(doubted?.own.beats(rival, first)), controls: controls.length, may: may.map((row) => row.label), proven: proven.map((row) => row.label),
   };
 }

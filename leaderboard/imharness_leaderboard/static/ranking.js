@@ -1,6 +1,7 @@
 // The ranking of a track: the reader picks attacker, attack, metric and data set, and the table is computed again here.
 // The address keeps the choice. A row opens; the link against the first entry carries the choice to the compare page.
 import { conditionsOf, contest } from "./contest.js";
+import { numbersOf } from "./statistics.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const brief = (label) => label.replaceAll("harness/", "");
@@ -72,7 +73,7 @@ class Ranking {
         const name = this.root.dataset.root + address, folder = name.slice(0, name.lastIndexOf("/") + 1);
         const index = await get(name, "json");
         const files = await Promise.all(index.files.map((file) => get(folder + file, "arrayBuffer")));
-        return { index, vectors: files.map((file) => new Float32Array(file)) };
+        return { index, vectors: files.map((file, i) => numbersOf(index.files[i], file)) };
       }));
     })();
     return this.loaded;
@@ -167,12 +168,13 @@ class Ranking {
   sentence(found, by, picks) {
     const chosen = Object.entries(picks).filter(([, v]) => v).map(([key, v]) => (key === "attacker" ? (v === "aware" ? "attackers that know the defense" : "attackers that do not know the defense") : `${key} ${brief(v)}`)).join(", ");
     const name = (label) => this.facts.names[label] ?? brief(label);
-    if (!found.first) return `With ${chosen}: no entry that met every attack keeps enough utility, so there is no winner.`;
+    if (!found.first) return `With ${chosen}: no entry may win, as each lacks an attack, is flagged, or does not pass a gate: there is no winner.`;
     const first = by.get(found.first), held = `${this.facts.measure} ${this.text(first.worst.value)}`;
+    if (found.beaten) return `With ${chosen}: no entry that may be best is better than every control: ${name(found.rival)} is shown to be better than ${name(found.first)} (${held}).`;
     if (!found.proven.length) return `With ${chosen}: these data cannot tell ${name(found.first)} (${held}) from ${name(found.rival)}, a control.`;
-    if (!found.winner) return `With ${chosen}: ${found.may.map(name).join(", ")} may be best: these data do not show which. Better than every control: ${found.proven.map(name).join(", ")}.`;
+    if (!found.winner) return `With ${chosen}: ${found.may.map(name).join(", ")} may be best: these data do not show which. ${found.controls ? `Better than every control: ${found.proven.map(name).join(", ")}.` : "No control was measured here."}`;
     const rank = first.rank.low === null ? "" : `, rank ${first.rank.low}–${first.rank.high}`;
-    return `With ${chosen}: ${name(found.first)} holds ${held}${rank}, and is shown to be better than each other entry that may win, and than every control.`;
+    return `With ${chosen}: ${name(found.first)} holds ${held}${rank}, and is shown to be better than each other entry that may win${found.controls ? ", and than every control" : "; no control was measured here"}.`;
   }
 
   /** Point the links against the first entry to the same choice on the compare page. */
