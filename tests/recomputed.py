@@ -47,7 +47,8 @@ def of_parts(parts: Sequence[float], tail: float, reach: float, values: Sequence
     elif skewed and not flat:
         ends = [end for bound in (t, -t) for end in [hall(x, bound)]]
         low, high = min(low, ends[0]), max(high, ends[1])
-    return Mean(mean, low, high, k, needed(abs(mean), error * np.sqrt(k), tail, reach))
+    skew = float(scipy.stats.skew(x)) * np.sign(mean) if skewed and not flat else 0.0
+    return Mean(mean, low, high, k, needed(abs(mean), error * np.sqrt(k), tail, reach, skew))
 
 
 def hall(x: np.ndarray, bound: float) -> float:
@@ -110,14 +111,19 @@ def reach_of(every: Sequence[Sequence[float]]) -> float:
     return max((abs(x) for own in every for x in own), default=0.0)
 
 
-def needed(size: float, spread: float, tail: float, reach: float) -> int | None:
+def needed(size: float, spread: float, tail: float, reach: float, skew: float = 0.0) -> int | None:
+    """`skew`: of the side on which the mean lies; the larger one of Student's t and Hall's has to be reached."""
     counts = np.arange(FEWEST, 1001)
     if not size > 0:
         return None
     if not spread > 0:
         enough = (1 - (tail / 2) ** (1 / counts)) * (reach + size) < size
         return int(counts[enough][0]) if enough.any() else None
-    power = scipy.stats.nct.sf(scipy.stats.t.isf(tail / 2, counts - 1), counts - 1, size / spread * np.sqrt(counts))
+    least = scipy.stats.t.isf(tail / 2, counts - 1)
+    if skew:
+        cubic = 1 + skew * (least / np.sqrt(counts) - skew / (6 * counts))
+        least = np.maximum(least, 3 * (np.cbrt(cubic) - 1) / skew * np.sqrt(counts))
+    power = scipy.stats.nct.sf(least, counts - 1, size / spread * np.sqrt(counts))
     return int(counts[power >= 0.8][0]) if (power >= 0.8).any() else None
 
 

@@ -12,10 +12,11 @@ import pytest
 import scipy
 from tests.recomputed import of_report
 
+from imharness.exports.marks import Marks
 from imharness.ranking.tables import win_table
 from imharness.tracks import TrackReport
 
-from .tiny import PLAIN, Constant, Plain, Shield, ran
+from .tiny import PLAIN, Constant, Plain, Shield, boarded, ran
 
 SEEDS = 16
 MOST = int(scipy.stats.binom.ppf(0.999, SEEDS, 0.05))
@@ -142,3 +143,18 @@ def test_who_gives_no_score_for_some_images_has_no_place_and_the_headline_says_s
     (incomplete,) = (own for own in ranking.findings if own.kind == "incomplete")
     assert "it has 75% of the units and settings that count" in incomplete.text
     of_report(found)
+
+
+def test_marks_are_of_the_best_that_may_win_whatever_a_control_or_an_incomplete_entry_reaches(tmp_path: Path) -> None:
+    """Two are equal, one is worse; a constant, and one without a score for some images, have better numbers."""
+    a, b, worse = Shield(unaware=9, aware=9, name="a"), Shield(unaware=9, aware=9, name="b"), Shield(aware=16)
+    short, constant = Shield(unaware=1, aware=1, missing=0.25), Constant(unaware=2, aware=2)
+    right = 0
+    for seed in range(SEEDS):
+        board = boarded(tmp_path / str(seed), [Plain(), a, b, worse, short, constant], seed=seed)
+        table = next(own for own in board.tables if own.id == "ranking")
+        column = next(own for own in table.columns if own.key == "worst")
+        marks = {row.label: Marks(table, board).of(row, column) for row in table.rows}
+        right += {marks[a.label], marks[b.label]} == {"best", "tied"} and marks[worse.label] == ""
+        assert marks[constant.label] != "best"
+    assert right >= LEAST

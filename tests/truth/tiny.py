@@ -17,11 +17,16 @@ from imharness.components.registry import installed
 from imharness.contests import Contest, contest, share_of
 from imharness.data import ImageDataset, ImageSet
 from imharness.images import DefenseInfo, Info, Purification, Purifier
-from imharness.planning.plan import plan_track
+from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
+from imharness.ranking.board import make_board
+from imharness.ranking.entries import StoreEntries
+from imharness.results.boards import Board
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 from imharness.running.context import BuildCache, run_task
+from imharness.running.merging import merged_sweep
 from imharness.tables import Column, Value, Wins
 from imharness.tracks import Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
 
@@ -157,13 +162,30 @@ class Levels(Track):
 
 def ran(folder: Path, entries: Sequence[Shield], *, seed: int = 0, images: int = 12, each: int = 1) -> TrackReport:
     """Plan and compute a study of entries, and return its report."""
+    graph, cache, records = computed(folder, entries, seed=seed, images=images, each=each)
+    marks = [{"kind": "defense", "label": c.label, "control": c.control} for c in entries]
+    return graph.track.report(ResultQuery(cache.store, list(records.values()), marks))
+
+
+def boarded(folder: Path, entries: Sequence[Shield], *, seed: int = 0, images: int = 12, each: int = 1) -> Board:
+    """Plan and compute a study of entries, and return its board, which the store in the folder has, too."""
+    graph, cache, records = computed(folder, entries, seed=seed, images=images, each=each)
+    facts = {"profile": "truth", "seed": 0, "limit": None, "command": "harness run"}
+    sweep = merged_sweep(cache.store, graph, done=records.keys(), failed={}, **facts)
+    cache.store.save_sweep(sweep)
+    return make_board(cache.store, graph.track, sweep, StoreEntries(cache.registry))
+
+
+def computed(
+    folder: Path, entries: Sequence[Shield], *, seed: int, images: int, each: int
+) -> tuple[Graph, BuildCache, dict[str, TaskRecord]]:
+    """Plan a study and compute its tasks one after the other."""
     track, dots = Levels(), Dots(images=images, each=each)
     registry = installed().joined([Registered(c, "test", Provenance("test", "1")) for c in (track, dots, *entries)])
     select = {"dataset": [dots.label], "defense": [own.label for own in entries]}
     part = TrackProfile(select=select, options={"seed": seed})
     graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: part}), registry)
     cache = BuildCache(registry, Store(folder), torch.device("cpu"), 64)
-    records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
-    assert [record.failure for record in records if record.failure] == []
-    marks = [{"kind": "defense", "label": c.label, "control": c.control} for c in entries]
-    return track.report(ResultQuery(cache.store, records, marks))
+    records = {key: run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()}
+    assert [record.failure for record in records.values() if record.failure] == []
+    return graph, cache, records

@@ -58,8 +58,8 @@ def _unproven(rules: Contest, standing: Standing, places: Mapping[str, Place]) -
     if told.better[rival, first]:
         many = several(int(told.units[first, rival]), spec.cluster_unit or spec.unit or "unit")
         return (
-            f"No entry that may be best is better than every control: {control} is shown to be better than {entries[first]} "
-            f"in {spec.label}, over {many}."
+            f"No entry that may be best is better than every control: {control} is shown to be better than "
+            f"{entries[first]} in {spec.label}, over {many}."
         )
     return f"This data cannot tell {entries[first]} from {control}: {not_told(spec, told, first, rival)}."
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-
 from imharness.ranking.tables import mean_value
 from imharness.results.blocks import Blocks, Lazy
 from imharness.results.charts import Chart

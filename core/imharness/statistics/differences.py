@@ -166,15 +166,17 @@ def unseen(tail: float, units: int) -> float:
     return float(1 - (tail / 2) ** (1 / units))
 
 
-def units_needed(effect: float, tail: float) -> int | None:
+def units_needed(effect: float, tail: float, reached: Callable[[int], float] | None = None) -> int | None:
     """Return how many units show a mean of `effect` standard deviations to be above zero in four of five studies.
 
     With so many, one side of the interval of two-sided level `tail` has the power `POWER`, by the noncentral t
     distribution. None above `MOST` units: then the mean is near zero, and the number depends too much on it.
+    `reached`: the t that n units have to reach, by default that of Student's interval.
     """
 
     def power(n: int) -> float:
-        return float(scipy.stats.nct.sf(quantile(tail, n), n - 1, effect * np.sqrt(n)))
+        least = quantile(tail, n) if reached is None else reached(n)
+        return float(scipy.stats.nct.sf(least, n - 1, effect * np.sqrt(n)))
 
     low, high = FEWEST - 1, FEWEST
     while power(high) < POWER:
