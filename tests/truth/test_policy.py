@@ -186,6 +186,26 @@ def test_scores_that_are_withheld_where_an_attack_succeeds_win_nothing() -> None
     assert {row.label: row.values["rank"].value for row in found.tables[0].rows}["good"] == 1
 
 
+@pytest.mark.parametrize("own", ["harness/", "acme/"])
+def test_who_was_measured_on_further_images_takes_nobody_s_place(own: str) -> None:
+    """One image more, which only "bad/late" has, had made every other entry incomplete, and "late" the winner."""
+    wide = {
+        f"{own}{label}": np.pad(levels(i, *[mean] * 3), ((0, 0), (0, 1)), constant_values=np.nan)
+        for i, (label, mean) in enumerate({"none": 20, "good": 5, "fair": 8}.items())
+    }
+    scores = {**wide, "bad/late": levels(2, 15, 15, 15, n=31)}
+    facts = {
+        "utility": dict.fromkeys(scores, 0.9),
+        "undefended": f"{own}none",
+        "controls": {f"{own}none": "undefended"},
+    }
+    found = ranked(scores, **facts)
+    assert {place.complete for place in found.rankings[0].places.values()} == {True}
+    assert found.rankings[0].winner == f"{own}good"
+    alone = {label: values[:, :30] for label, values in scores.items()}
+    assert found.rankings[0].findings == ranked(alone, **facts).rankings[0].findings
+
+
 def test_many_entries_that_withhold_an_attack_do_not_take_it_out_of_the_contest() -> None:
     scores = {"harness/none": levels(0, 20, 20, 20), "harness/good": levels(1, 5, 5, 5), "late": levels(2, 1, 1, 19)}
     for i in range(4):

@@ -37,6 +37,7 @@ UNAWARE, AWARE = "attacker does not know the defense", "attacker knows the defen
 
 def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, note: str = "") -> TrackReport:
     """Return the ranking, its table, and the comparison behind it."""
+    rules = rules.on_common_units()
     entries = rules.scores.entries
     coverage = [rules.coverage(i) for i in range(len(entries))]
     own = rules.worst
