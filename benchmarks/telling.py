@@ -3,7 +3,8 @@
 The units of a finished store (that of ``HARNESS_STORE``, or ``store`` in this folder) are taken for the population: two
 entries differ if their means over all of them do. Boards of n units are drawn from it with replacement, and each is
 judged by the simultaneous intervals that boards are made of. *Clear* pairs differ by at least half a standard deviation
-of the differences of single units. *Wrong* is the share of boards that tell any pair the other way round.
+of the differences of single units. *Large* pairs are those that boards of ten times the units of the store tell more
+often than not. *Wrong* is the share of boards that tell any pair the other way round.
 """
 
 from __future__ import annotations
@@ -25,17 +26,21 @@ from imharness.statistics.differences import contributions, differences
 Floats = npt.NDArray[np.float64]
 SIZES = (5, 9, 16, 24, 36)
 BOARDS, RESAMPLES, CLEAR, WRONG = 40, 2_000, 0.5, 0.05
+LARGER, LARGE_BOARDS = 10, 5
+"""*Large* pairs: boards of so many times the units of the store tell them, and how many such boards are drawn."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """Shares of the pairs that differ, and of the clear ones, that are told; and of boards that tell any wrongly."""
+    """Shares of the pairs that differ, the clear and the large ones, that are told; of boards that tell any wrongly."""
 
     differ: float
     clear: float
+    large: float
     wrong: float
     pairs: int
     clear_pairs: int
+    large_pairs: int
 
 
 def parts_of(comparison: Comparison, numbers: npt.NDArray[np.floating]) -> Floats:
@@ -53,14 +58,20 @@ def told(parts: Floats, units: int, boards: int = BOARDS, seed: int = 0) -> Told
     truth = np.nanmean(apart, axis=2)
     differ = truth > 1e-12
     clear = differ & (truth >= CLEAR * np.nanstd(apart, axis=2, ddof=1))
+
+    def better(many: int) -> npt.NDArray[np.bool_]:
+        return differences(parts[:, rng.integers(0, parts.shape[1], many)], resamples=RESAMPLES).better
+
+    often = sum(better(LARGER * parts.shape[1]).astype(int) for _ in range(LARGE_BOARDS))
+    large = differ & (often > LARGE_BOARDS / 2)
     found, wrong = np.zeros(truth.shape), 0
     for _ in range(boards):
-        drawn = parts[:, rng.integers(0, parts.shape[1], units)]
-        better = differences(drawn, resamples=RESAMPLES).better
-        found += better
-        wrong += bool((better & (truth < -1e-12)).any())
-    shares = [float(found[mask].mean() / boards) if mask.any() else np.nan for mask in (differ, clear)]
-    return Told(shares[0], shares[1], wrong / boards, int(differ.sum()), int(clear.sum()))
+        own = better(units)
+        found += own
+        wrong += bool((own & (truth < -1e-12)).any())
+    masks = (differ, clear, large)
+    shares = [float(found[mask].mean() / boards) if mask.any() else np.nan for mask in masks]
+    return Told(*shares, wrong / boards, *(int(mask.sum()) for mask in masks))
 
 
 def lines() -> list[Line]:
@@ -80,8 +91,9 @@ def lines() -> list[Line]:
             got = told(parts, units)
             found.append(
                 Line(
-                    f"{track}, {units} units: pairs told, of {got.pairs} that differ and {got.clear_pairs} clear ones",
-                    f"{got.differ:.0%} and {got.clear:.0%}; wrong on {got.wrong:.1%} of boards",
+                    f"{track}, {units} units: pairs told, of {got.pairs} that differ, {got.clear_pairs} clear and "
+                    f"{got.large_pairs} large ones",
+                    f"{got.differ:.0%}, {got.clear:.0%} and {got.large:.0%}; wrong on {got.wrong:.1%} of boards",
                     f"wrong on at most {WRONG:.0%}",
                     got.wrong <= WRONG,
                 )

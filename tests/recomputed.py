@@ -47,7 +47,8 @@ def of_parts(parts: Sequence[float], tail: float, reach: float, values: Sequence
     elif skewed and not flat:
         ends = [end for bound in (t, -t) for end in [hall(x, bound)]]
         low, high = min(low, ends[0]), max(high, ends[1])
-    return Mean(mean, low, high, k, needed(abs(mean), error * np.sqrt(k), tail, reach))
+    skew = float(scipy.stats.skew(x)) * np.sign(mean) if skewed and not flat else 0.0
+    return Mean(mean, low, high, k, needed(abs(mean), error * np.sqrt(k), tail, reach, skew))
 
 
 def hall(x: np.ndarray, bound: float) -> float:
@@ -110,14 +111,19 @@ def reach_of(every: Sequence[Sequence[float]]) -> float:
     return max((abs(x) for own in every for x in own), default=0.0)
 
 
-def needed(size: float, spread: float, tail: float, reach: float) -> int | None:
+def needed(size: float, spread: float, tail: float, reach: float, skew: float = 0.0) -> int | None:
+    """`skew`: of the side on which the mean lies; the larger one of Student's t and Hall's has to be reached."""
     counts = np.arange(FEWEST, 1001)
     if not size > 0:
         return None
     if not spread > 0:
         enough = (1 - (tail / 2) ** (1 / counts)) * (reach + size) < size
         return int(counts[enough][0]) if enough.any() else None
-    power = scipy.stats.nct.sf(scipy.stats.t.isf(tail / 2, counts - 1), counts - 1, size / spread * np.sqrt(counts))
+    least = scipy.stats.t.isf(tail / 2, counts - 1)
+    if skew:
+        cubic = 1 + skew * (least / np.sqrt(counts) - skew / (6 * counts))
+        least = np.maximum(least, 3 * (np.cbrt(cubic) - 1) / skew * np.sqrt(counts))
+    power = scipy.stats.nct.sf(least, counts - 1, size / spread * np.sqrt(counts))
     return int(counts[power >= 0.8][0]) if (power >= 0.8).any() else None
 
 
@@ -210,6 +216,11 @@ def of_report(report: TrackReport) -> set[str]:
     return check(ranking, table, [(json.loads(index.model_dump_json()), numbers) for index, numbers in made])
 
 
+def read(file: Path) -> np.ndarray:
+    """The scores in a file, whose name ends in the bits of each."""
+    return np.fromfile(file, f"<f{int(file.suffix[2:]) // 8}")
+
+
 def of_site(data: Path, track: str) -> set[str]:
     """Check the ranking of a track from the files of a site; see `check`."""
     board = next(own for own in json.loads((data / "results.json").read_text())["boards"] if own["track"] == track)
@@ -222,7 +233,7 @@ def of_site(data: Path, track: str) -> set[str]:
             sets = index["unit_sets"]
             index["unit_sets"] = [[index["units"][u] for u in own] for own in sets]
             index["clusters"] = [[str(index["clusters"][u]) for u in own] for own in sets] if index["clusters"] else []
-            found.append((index, np.stack([np.fromfile(file.parent / name, "<f4") for name in index["files"]])))
+            found.append((index, np.stack([read(file.parent / name) for name in index["files"]])))
     return check(ranking, table, found)
 
 
@@ -235,10 +246,13 @@ def check(ranking: Facts, table: Facts, comparisons: Sequence[tuple[Facts, np.nd
     rows = {row["label"]: row["values"] for row in table["rows"]}
     ahead = {(a, b): first.ahead(a, b) for a in complete for b in complete if a != b}
     for e in complete:
-        others = [o for o in complete if o != e]
+        others = [o for o in complete if o != e and not places[o]["control"]]
         assert np.isclose(rows[e]["worst"]["value"], first.mean(e), rtol=1e-5, atol=1e-6)
-        rank = rows[e]["rank"]
-        assert rank["value"] == 1 + sum(ahead[o, e].value > 0 for o in others)
+        rank, behind = rows[e]["rank"], rows[e]["behind"]["value"]
+        lead = max((ahead[o, e].value for o in others), default=0.0)
+        assert (behind is None and lead <= 0) or np.isclose(behind, lead, rtol=1e-5, atol=1e-6)
+        assert places[e]["control"] or rank["value"] == 1 + sum(ahead[o, e].value > 0 for o in others)
+        assert (rank["value"] is None) == bool(places[e]["control"])
         if rank["low"] is not None:
             assert rank["low"] == 1 + sum(ahead[o, e].low > 0 for o in others)
             assert rank["high"] == 1 + len(others) - sum(ahead[e, o].low > 0 for o in others)

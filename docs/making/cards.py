@@ -104,12 +104,13 @@ def on_board(entry: Entry, board: Board) -> str:
     cells, seconds = sum(one.cells for one in parts), sum(one.seconds for one in parts)
     if not cells:
         return ""
+    ranked = {table.id: [row for row in table.rows if row.number("rank") is not None] for table in board.tables}
     places = [
-        f"`{row.label}` is at place {row.values['rank'].value:.0f} of {len(table.rows)} in *{table.title}*"
+        f"`{row.label}` is at place {row.values['rank'].value:.0f} of {len(ranked[table.id])} in *{table.title}*"
         for table in board.tables
         if table.id in {ranking.table for ranking in board.rankings}
-        for row in table.rows
-        if row.label in {one.label for one in parts} and row.values["rank"].value is not None
+        for row in ranked[table.id]
+        if row.label in {one.label for one in parts}
     ]
     run = f"{board.title}, profile {board.profile}, {board.finished[:10]}"
     cost = f"{run}: it took part in {cells} cells, which took {seconds:.0f} s"

@@ -24,7 +24,9 @@ def badges_of(ranking: Ranking, label: str, attack_names: Mapping[str, str]) -> 
     elif label in ranking.may_be_best:
         found.append(Badge("first", "may be best", "No entry that may win is shown to protect better"))
     if place.control:
-        found.append(Badge("control", "control", f"{place.control}: it is ranked, and never wins"))
+        found.append(
+            Badge("control", "control", f"{place.control}: a line of reference that has no place and never wins")
+        )
     if place.broken is not None and (attack := place.broken.attack):
         why = "The worst attack is shown to leave less than half of what it seems to protect"
         found.append(Badge("broken", f"broken by {attack_names[attack]}", why))

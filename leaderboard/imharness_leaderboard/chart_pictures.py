@@ -148,17 +148,17 @@ def _columns(table: Table | None, chart: Chart) -> list[ColumnSpec | None]:
 
 def _front(chart: Chart, table: Table | None, points: Sequence[Point]) -> npt.NDArray[np.bool_]:
     signs = [{"higher": 1, "lower": -1}.get(c.better, 0) if c else 0 for c in _columns(table, chart)]
-    unranked = (
-        {row.label for row in table.rows if table.ranked_by == "rank" and row.number("rank") is None}
+    partial = (
+        {row.label for row in table.rows if table.ranked_by == "rank" and row.number("coverage") != 100}
         if table
         else set()
     )
-    ranked = np.array([point.label not in unranked for point in points], dtype=bool)
+    complete = np.array([point.label not in partial for point in points], dtype=bool)
     if not chart.front or not all(signs):
         return np.zeros(len(points), dtype=bool)
     x, y = signs[0] * np.array([p.x for p in points]), signs[1] * np.array([p.y for p in points])
     found = np.zeros(len(points), dtype=bool)
-    found[ranked] = pareto_front(x[ranked], y[ranked])
+    found[complete] = pareto_front(x[complete], y[complete])
     return found
 
 

@@ -117,7 +117,7 @@ def _shared(scores: Scores) -> npt.NDArray[np.float64]:
     return found[:, ~np.isnan(found).any(axis=0)]
 
 
-def _comparable(comparison: Comparison, vectors: npt.NDArray[np.float32]) -> list[int]:
+def _comparable(comparison: Comparison, vectors: npt.NDArray[np.floating]) -> list[int]:
     """Return the entries that have every condition which most entries have."""
     measured = ~np.isnan(vectors)
     starts = comparison.starts()

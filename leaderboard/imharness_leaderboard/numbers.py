@@ -64,16 +64,18 @@ def write_results(site: SiteFolder, boards: Sequence[Board], release: str) -> No
 
 
 def write_comparisons(site: SiteFolder, board: Board, compared: Sequence[Scores], pool: str) -> None:
-    """Write what readers need to test for themselves: an index for each comparison, and a float32 file for each entry.
+    """Write what readers need to test for themselves: an index for each comparison, and a file for each entry.
 
+    The name of a file ends in `f32` or `f64`, as the store holds its numbers.
     `pool` names the state of the leaderboard whose tests are corrected together.
     """
     for scores in compared:
         index = data_file(board, scores.comparison.id, "vectors.json")
         folder = index.removesuffix(".vectors.json")
-        files = [f"{folder}/{i}.f32" for i in range(len(scores.comparison.entries))]
+        size = scores.vectors.dtype.itemsize
+        files = [f"{folder}/{i}.f{8 * size}" for i in range(len(scores.comparison.entries))]
         for name, row in zip(files, scores.vectors, strict=True):
-            site.make(name, scores.source, np.ascontiguousarray(row, dtype="<f4").tobytes)
+            site.make(name, scores.source, np.ascontiguousarray(row, dtype=f"<f{size}").tobytes)
         parent = index.rpartition("/")[0] + "/"
         relative = [name.removeprefix(parent) for name in files]
         said = _said(board, scores.comparison)

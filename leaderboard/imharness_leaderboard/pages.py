@@ -123,7 +123,7 @@ class _Build:
             self._by_id.setdefault((kind, id_of(label)), view)
         self.templates = self._environment()
 
-    def _numbers(self, store: Store, board: Board) -> Mapping[str, npt.NDArray[np.float32]]:
+    def _numbers(self, store: Store, board: Board) -> Mapping[str, npt.NDArray[np.floating]]:
         try:
             return store.numbers(board)
         except DamagedError as error:
@@ -351,7 +351,9 @@ class _Build:
             write_comparisons(self.site, board, self.scores[board.track], pool)
         write_results(self.site, self.boards, self.release)
         self.site.write("data/comparisons.json", json_text(comparison_index(self.boards)))
-        files = sorted(name for name in self.site.files if name.startswith("data/") and not name.endswith(".f32"))
+        files = sorted(
+            name for name in self.site.files if name.startswith("data/") and not name.endswith((".f32", ".f64"))
+        )
         sizes = {name: wording.human_size(self.site.size(name)) for name in files}
         self._page("data.html", "data.html", title="Data", sizes=sizes, here="data.html")
 

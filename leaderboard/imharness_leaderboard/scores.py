@@ -20,11 +20,11 @@ from imharness.statistics.differences import Differences
 class Scores:
     """A comparison of a board with its scores.
 
-    `vectors` are float32 ``(entries, total)``: the scores of each entry, condition after condition, NaN where there is
-    none. `source` is a digest of both.
+    `vectors` are ``(entries, total)``: the scores of each entry, condition after condition, NaN where there is none; of
+    float32, or of float64 where that is too coarse. `source` is a digest of both.
     """
 
-    def __init__(self, board: Board, comparison: Comparison, vectors: npt.NDArray[np.float32]) -> None:
+    def __init__(self, board: Board, comparison: Comparison, vectors: npt.NDArray[np.floating]) -> None:
         self.comparison, self.vectors = comparison, vectors
         self.source = digest([board.numbers.sha256 if board.numbers else "", comparison.model_dump(mode="json")])
 
@@ -76,6 +76,6 @@ class Scores:
         return np.divide(sums, sizes, out=np.full_like(sums, np.nan), where=sizes > 0)
 
 
-def scores_of(board: Board, numbers: Mapping[str, npt.NDArray[np.float32]]) -> list[Scores]:
+def scores_of(board: Board, numbers: Mapping[str, npt.NDArray[np.floating]]) -> list[Scores]:
     """Return the comparisons of a board whose scores are in the store."""
     return [Scores(board, c, numbers[c.id]) for c in board.comparisons if c.id in numbers]

@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def worst_case(
-    comparison: Comparison, vectors: npt.NDArray[np.float32], ranking: Ranking, conditions: Sequence[int]
+    comparison: Comparison, vectors: npt.NDArray[np.floating], ranking: Ranking, conditions: Sequence[int]
 ) -> Floats:
     """Return the mean over units of each entry's score under the worst attack, ``(entries,)``, NaN where it has none.
 
@@ -45,7 +45,7 @@ def worst_case(
     return np.asarray(sign * _mean(by_unit))
 
 
-def setting_means(comparison: Comparison, vectors: npt.NDArray[np.float32]) -> Floats:
+def setting_means(comparison: Comparison, vectors: npt.NDArray[np.floating]) -> Floats:
     """Return the mean over units in each setting, ``(entries, conditions)``, NaN where an entry has none."""
     starts = comparison.starts()
     found = [_mean(vectors[:, a:b].astype(np.float64)) for a, b in pairwise(starts)]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote_plus
@@ -10,11 +11,17 @@ import numpy as np
 import pytest
 import scipy
 from playwright.sync_api import Browser, Page
+from tests.truth.test_iqa import simulated as defended_scores
+from tests.truth.test_membership import Simulated as Guesses
+from tests.truth.test_membership_contest import contest_of as guessed
 from tests.truth.test_perceptual_ranking import guesses
 from tests.truth.test_perceptual_ranking import study as choices_of
+from tests.truth.test_reconstruction_ranking import board as reconstructed
 
 from imharness.contests import Yardstick, contest
+from imharness.results.query import ResultQuery
 from imharness.results.rankings import Ranking
+from imharness.results.store import Store
 from imharness.results.told import places, told_of, weights_of
 from imharness.statistics.bootstrap import percentiles
 from imharness.statistics.clusters import coded
@@ -22,6 +29,7 @@ from imharness.statistics.head_to_head import head_to_head, resampled
 from imharness.stats import Differences
 from imharness.tables import Blocks, Column, Value
 from imharness.tracks import TrackReport
+from imharness_iqa.tables import worst
 from imharness_leaderboard.rankings import RankingView
 from imharness_leaderboard.worst_case import worst_case
 
@@ -91,9 +99,10 @@ def test_what_a_reader_picks_is_ranked_as_python_ranks_it(page: Page, picks: dic
     told, complete = frozen(wanted), [label for label, place in ranking.places.items() if place.complete]
     for row, shown in zip(wanted.tables[0].rows, found["rows"], strict=True):
         i = part.entries.index(row.label)
-        if row.label in complete:
+        if row.label in complete and not ranking.places[row.label].control:
+            ranked = [k for k, own in enumerate(part.entries) if own in complete and not ranking.places[own].control]
             own_rank = (shown["rank"]["value"], shown["rank"]["low"], shown["rank"]["high"])
-            assert own_rank == (row.values["rank"].value, *told.places(i))
+            assert own_rank == (row.values["rank"].value, *told.places(i, ranked))
         else:
             assert shown["rank"] is None
         for key in ("worst", "unaware", "aware"):
@@ -205,6 +214,18 @@ def test_entries_of_others_that_lack_an_attack_do_not_take_it_out_of_the_browser
     assert found["winner"] == "harness/one"
 
 
+@pytest.mark.parametrize(("name", "kind"), [("0.f32", "<f4"), ("0.f64", "<f8")])
+def test_files_of_scores_are_read_with_the_bits_that_their_names_say(page: Page, name: str, kind: str) -> None:
+    numbers = np.array([1e6 + 0.01, np.nan, -2.5]).astype(kind)
+    settled(page, "compare.html")
+    script = (
+        "async ([name, bytes]) => [...(await import('/statistics.js')).numbersOf(name, Uint8Array.from(bytes).buffer)]"
+        ".map((x) => Number.isNaN(x) ? null : x)"
+    )
+    found = page.evaluate(script, [name, list(numbers.tobytes())])
+    assert [np.nan if x is None else x for x in found] == pytest.approx(numbers.tolist(), rel=0, abs=0, nan_ok=True)
+
+
 def test_the_tail_of_student_equals_scipy_s(page: Page) -> None:
     settled(page, "compare.html")
     pairs = [[share, k] for share in (0.4, 0.05, 1e-3, 1e-6, 1e-12) for k in (4, 5, 11, 60, 1017)]
@@ -300,6 +321,68 @@ def test_all_yardsticks_and_what_says_nothing_count_in_the_browser_as_in_python(
     assert bool(ranking.winner) == (seed % 3 > 0)
     alone, _ = in_both(page, replace(found, comparisons=found.comparisons[:1]))
     assert alone["winner"] == "a"
+
+
+def iqa_report(seed: int, folder: Path) -> TrackReport:
+    """Two attacks on images of photographs, five of each."""
+    study = defended_scores(seed, gain=2.0 * seed)
+    return worst.ranking(study, worst.rules(ResultQuery(Store(folder), []), study, 0.05), {})
+
+
+def membership_report(seed: int, folder: Path) -> TrackReport:
+    """Attacks are chosen on other rows; in one study a defense was not met by one of them."""
+    query = Guesses(4, seed, splits=8, spread=0.1, evaluators=4, gap=(1.0, 0.0, 0.5, 0.4))
+    if seed == 1:
+        query.remove("defense = 'x/03' AND evaluator = 'x/02'")
+    return guessed(query, 0.25 if seed == 2 else 0.01)
+
+
+def reconstruction_report(seed: int, folder: Path) -> TrackReport:
+    """Attacks that do not converge on some private images say nothing; one yardstick contradicts another."""
+    rng = np.random.default_rng(seed)
+    psnr = np.array([[24.0], [9.0], [18.0 - 8 * seed]]) + rng.normal(0, 1, (3, 30))
+    votes = rng.random((3, 30)) < np.array([[1.0], [0.5 * seed], [0.1]])
+    return reconstructed(psnr, votes, rng.random((3, 30)) < np.array([[1.0], [0.9], [0.8]]))
+
+
+def perceptual_report(seed: int, folder: Path) -> TrackReport:
+    """Choices of families of unequal size, some of which an attack turns; one metric met no attack."""
+    rng = np.random.default_rng(seed)
+    right = {f"harness/m{i}": rng.random(90) < 1 - 0.1 * i for i in range(5)}
+    attacked = {label: own & (rng.random(90) < 0.8) for label, own in right.items() if label != "harness/m1"}
+    return choices_of(right, attacked, {"harness/m4": "a guess"}, judges=5 * (seed % 2))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("made", [iqa_report, membership_report, reconstruction_report, perceptual_report])
+def test_reports_of_all_tracks_are_ranked_by_the_browser_as_by_python(
+    page: Page, tmp_path: Path, made: Callable[[int, Path], TrackReport], seed: int
+) -> None:
+    report = made(seed, tmp_path)
+    shown, ranking = in_both(page, report)
+    table = next(own for own in report.tables if own.id == ranking.table)
+    order = [row.label for row in table.rows if row.label in {own["label"] for own in shown["rows"]}]
+    assert [row["label"] for row in shown["rows"]] == order
+    assert len(order) == len(table.rows)
+    assert (shown["winner"], shown["may"]) == (ranking.winner, list(ranking.may_be_best))
+    for row, own in zip([row for row in table.rows if row.label in order], shown["rows"], strict=True):
+        place = ranking.places[row.label]
+        assert own["complete"] == place.complete
+        assert own["broken"] == (place.broken.attack if place.broken else "")
+        for key in ("worst", "unaware", "aware"):
+            assert_close((own[key] or {}).get("value"), row.values[key].value)
+        for key in ("rank", "behind"):
+            for end in ("value", "low", "high"):
+                assert_close((own[key] or {}).get(end), getattr(row.values[key], end))
+        if not ranking.chosen:
+            assert own["coverage"] == pytest.approx(row.values["coverage"].value)
+            assert own["broken_by"] == pytest.approx(dict(place.broken_by))
+
+
+def assert_close(found: float | None, wanted: float | None) -> None:
+    """Assert that two numbers are equal but for the rounding of scores to 32 bits."""
+    assert (found is None) == (wanted is None)
+    assert wanted is None or found == pytest.approx(wanted, rel=1e-5, abs=1e-6)
 
 
 def test_choices_of_families_that_weigh_the_same_are_ranked_as_in_python(page: Page) -> None:

@@ -20,7 +20,10 @@ from imharness.results.store import Store
 from imharness.results.tables import ColumnSpec, Value
 from imharness.results.version import SCHEMA
 from imharness_leaderboard.addresses import slug
+from imharness_leaderboard.folder import SiteFolder
+from imharness_leaderboard.numbers import write_comparisons
 from imharness_leaderboard.pages import build_site
+from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import headline, marks_of
 
 from .conftest import ENTRIES, EVIL, board, many, paired, save
@@ -203,6 +206,19 @@ def test_vectors_are_the_stored_scores(built: Path) -> None:
     assert index["pairs"] == len(comparison.entries) * (len(comparison.entries) - 1)
     assert index["tail"] == comparison.tail
     assert [index["units"][i] for i in index["unit_sets"][0]] == list(comparison.unit_sets[0])
+
+
+def test_scores_that_need_it_are_published_with_64_bits(tmp_path: Path) -> None:
+    shown = board()
+    comparison, numbers = paired().stored()
+    far = numbers.astype(np.float64) + 1e6
+    site = SiteFolder(tmp_path)
+    write_comparisons(site, shown, [Scores(shown, comparison, far)], "pool")
+    site.finish()
+    (index,) = tmp_path.rglob("*.vectors.json")
+    for i, name in enumerate(json.loads(index.read_text())["files"]):
+        assert name.endswith(".f64")
+        np.testing.assert_array_equal(np.frombuffer((index.parent / name).read_bytes(), "<f8"), far[i])
 
 
 def test_a_spreadsheet_is_given_no_formula(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imharness.contests import Contest, common, contest, share_of
+from imharness.results.told import told_of
 from imharness.stats import differences, front
 from imharness.tables import Blocks, Column, Value, Wins
 from imharness.tracks import TrackReport
@@ -78,14 +79,44 @@ def test_what_costs_too_much_or_is_a_control_does_not_win() -> None:
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "costly": levels(2, 1, 1, 1)}
     found = ranked({**scores, "constant": levels(3, 0, 0, 0)}, controls={"none": "undefended", "constant": "constant"})
     places = found.rankings[0].places
-    assert found.rankings[0].claim.startswith("This data cannot tell good from constant (constant): in D over 10")
+    assert found.rankings[0].claim == (
+        "No entry that may be best is better than every control: constant (constant) is shown to be better than good "
+        "in D, over 10 photographs."
+    )
     without = ranked(scores).rankings[0]
     assert (without.winner, without.may_be_best) == ("good", ("good",))
-    assert "It is the only complete entry that is neither flagged nor shown to cost too much." in without.claim
+    assert "No other entry may win: costly costs too much." in without.claim
     assert found.rankings[0].gate == pytest.approx(0.9 * 0.95)
     assert (places["good"].gate, places["costly"].gate, places["constant"].gate) == ("passes", "fails", "not measured")
     assert {label for label, own in places.items() if own.front} == {"good", "costly", "none"}
-    assert ranked({"none": scores["none"], "costly": scores["costly"]}).rankings[0].claim.startswith("No entry that")
+    nobody = ranked({"none": scores["none"], "costly": scores["costly"]}).rankings[0].claim
+    assert nobody == "No entry may win, as costly costs too much: there is no winner."
+
+
+def test_a_headline_says_of_each_entry_what_keeps_it_from_winning_and_nothing_else() -> None:
+    """A flagged entry keeps all its utility, and nobody knows what an unmeasured one keeps."""
+    short = levels(4, 3, 3, 3)
+    short[2, ::2] = np.nan
+    scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": short, "costly": levels(2, 1, 1, 1)}
+    flags = {"good": ("a black box did better",)}
+    held = {"none": 0.9, "good": 0.9, "late": 0.9, "costly": 0.5}
+    said = ranked(scores, flags=flags, utility=held).rankings[0].claim
+    assert said == (
+        "No entry may win, as costly costs too much; good is flagged; late lacks an attack or a unit that others met: "
+        "there is no winner."
+    )
+    unknown = ranked({**scores, "same": scores["costly"]}, flags=flags, utility={**held, "same": 0.5}).rankings[0].claim
+    assert "costly and same cost too much" in unknown
+    partial = {label: own for label, own in held.items() if label != "costly"}
+    alone = ranked({**scores, "best": levels(7, 4, 4, 4)}, flags=flags, utility={**partial, "best": 0.9}).rankings[0]
+    assert alone.winner == "best"
+    assert alone.claim.endswith(
+        "No other entry may win: costly was not measured on all that has to be kept; good is flagged; late lacks an "
+        "attack or a unit that others met."
+    )
+    assert ranked({"none": scores["none"]}).rankings[0].claim == "Only controls were measured: there is no winner."
+    lone = ranked({label: scores[label] for label in ("none", "good")}).rankings[0].claim
+    assert lone.endswith(" No other entry was measured.")
 
 
 def test_without_a_difference_to_a_control_or_with_few_photographs_there_is_no_winner() -> None:
@@ -124,9 +155,26 @@ def test_an_entry_that_met_less_has_no_place_stands_on_no_front_and_never_wins()
     assert not places["costly"].complete
     assert {label for label, own in places.items() if own.front} == {"good", "none"}
     assert found.rankings[0].winner == "good"
-    assert [rows[label]["rank"] for label in ("good", "late", "none")] == [
-        Value(value=place, low=place, high=place) for place in (1, 2, 3)
+    assert [rows[label]["rank"] for label in ("good", "late")] == [
+        Value(value=place, low=place, high=place) for place in (1, 2)
     ]
+
+
+def test_a_control_has_no_place_and_takes_none_from_an_entry() -> None:
+    """A constant is ahead of both entries, and no defense lies between them."""
+    scores = {"constant": levels(0, 1, 1, 1), "good": levels(1, 5, 5, 5), "none": levels(2, 9, 9, 9)}
+    controls = {"none": "undefended", "constant": "constant"}
+    found = ranked({**scores, "late": levels(3, 15, 15, 15)}, controls=controls)
+    rows = {row.label: row.values for row in found.tables[0].rows}
+    assert [row.label for row in found.tables[0].rows] == ["good", "late", "constant", "none"]
+    assert rows["good"]["rank"] == Value(value=1, low=1, high=1)
+    assert rows["late"]["rank"] == Value(value=2, low=2, high=2)
+    for label in controls:
+        assert rows[label]["rank"].value is None
+        assert rows[label]["rank"].missing == "a control: a line of reference without a place"
+    assert rows["good"]["behind"].missing == "no entry is ahead"
+    gap = np.max(scores["none"], axis=0).mean() - np.max(scores["good"], axis=0).mean()
+    assert rows["none"]["behind"].value == pytest.approx(gap)
 
 
 def test_scores_that_are_withheld_where_an_attack_succeeds_win_nothing() -> None:
@@ -136,6 +184,26 @@ def test_scores_that_are_withheld_where_an_attack_succeeds_win_nothing() -> None
     found = ranked(scores)
     assert found.rankings[0].winner == "good"
     assert {row.label: row.values["rank"].value for row in found.tables[0].rows}["good"] == 1
+
+
+@pytest.mark.parametrize("own", ["harness/", "acme/"])
+def test_who_was_measured_on_further_images_takes_nobody_s_place(own: str) -> None:
+    """One image more, which only "bad/late" has, had made every other entry incomplete, and "late" the winner."""
+    wide = {
+        f"{own}{label}": np.pad(levels(i, *[mean] * 3), ((0, 0), (0, 1)), constant_values=np.nan)
+        for i, (label, mean) in enumerate({"none": 20, "good": 5, "fair": 8}.items())
+    }
+    scores = {**wide, "bad/late": levels(2, 15, 15, 15, n=31)}
+    facts = {
+        "utility": dict.fromkeys(scores, 0.9),
+        "undefended": f"{own}none",
+        "controls": {f"{own}none": "undefended"},
+    }
+    found = ranked(scores, **facts)
+    assert {place.complete for place in found.rankings[0].places.values()} == {True}
+    assert found.rankings[0].winner == f"{own}good"
+    alone = {label: values[:, :30] for label, values in scores.items()}
+    assert found.rankings[0].findings == ranked(alone, **facts).rankings[0].findings
 
 
 def test_many_entries_that_withhold_an_attack_do_not_take_it_out_of_the_contest() -> None:
@@ -356,3 +424,21 @@ def test_no_sentence_rounds_what_is_shown_to_nothing_or_what_lacks_to_everything
     short["good"][2, 0] = np.nan
     said = {own.kind: own.text for own in ranked(short).rankings[0].findings}
     assert said["incomplete"] == "good is incomplete: it has 99% of the units and settings that count."
+
+
+@pytest.mark.parametrize("offset", [1e6, -1e9])
+def test_a_large_offset_of_all_scores_changes_nothing_that_is_said_of_their_differences(offset: float) -> None:
+    """float32 holds 1e6 in steps of 0.06, and 1e9 in steps of 64; the entries differ by 0.005 to 0.02."""
+    means = {"none": 20, "good": 5, "late": 6, "costly": 5}
+    scores = {label: 1e-3 * levels(i, *[mean] * 3) for i, (label, mean) in enumerate(means.items())}
+    plain, moved = (ranked({e: own + far for e, own in scores.items()}) for far in (0.0, offset))
+    (known, _), (own, numbers) = plain.comparisons[0].stored(), moved.comparisons[0].stored()
+    assert numbers.dtype == np.float64
+    found, wanted = told_of(own, numbers), plain.comparisons[0].told
+    assert found.better.any()
+    np.testing.assert_array_equal(found.better, wanted.better)
+    np.testing.assert_allclose(found.value, wanted.value, atol=1e-6)
+    assert own.tail == pytest.approx(known.tail, rel=0.01)
+    np.testing.assert_array_equal(moved.comparisons[0].rates.rate, plain.comparisons[0].rates.rate)
+    assert moved.rankings[0].may_be_best == plain.rankings[0].may_be_best
+    assert [f.kind for f in moved.rankings[0].findings] == [f.kind for f in plain.rankings[0].findings]

@@ -253,21 +253,25 @@ def test_what_ranks_is_fixed_and_nobody_brings_it() -> None:
     assert measure(["evil/fine"]) == "evil/fine"
 
 
-def board(ranked: np.ndarray, recognised: np.ndarray) -> TrackReport:
+def board(ranked: np.ndarray, recognised: np.ndarray, converged: np.ndarray | None = None) -> TrackReport:
     """Return the board of two defenses on 30 photographs, one of which may be better by PSNR, by recognition, or both.
 
-    `ranked`: PSNR ``(3, 30)`` without a defense, behind "one" and behind "two"; `recognised` likewise.
+    `ranked`: PSNR ``(3, 30)`` without a defense, behind "one" and behind "two"; `recognised` and `converged` likewise.
     """
+    ended = np.ones(ranked.shape, dtype=bool) if converged is None else converged
     place = {"dataset": "x/album", "attack": "harness/invgrad", "model": "x/net"}
     defenses = (PLAIN, "harness/one", "harness/two")
     cells = [{**place, "defense": d, "name": f"p{i:02d}"} for d in defenses for i in range(30)]
-    known = {"source": "", "state": "trained", "converged": True, "loss": 0.0}
+    known = {"source": "", "state": "trained", "loss": 0.0}
     scores = [
         {**own, "metric": "harness/psnr", "score": float(score), "closeness": 1}
         for own, score in zip(cells, ranked.ravel(), strict=True)
     ]
     votes = [{**own, "recognised": bool(vote)} for own, vote in zip(cells, recognised.ravel(), strict=True)]
-    facts = [{**own, **known, "source": own["name"]} for own in cells]
+    facts = [
+        {**own, **known, "source": own["name"], "converged": bool(met)}
+        for own, met in zip(cells, ended.ravel(), strict=True)
+    ]
     right = [
         {"dataset": "x/album", "model": "x/net", "defense": d, "name": f"t{i}", "source": f"t{i}", "right": True}
         for d in defenses

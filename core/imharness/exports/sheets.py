@@ -184,7 +184,7 @@ class _Lines:
         if place.control:
             yield f"Control ({place.control}): measured for comparison, never the winner."
         if not place.complete:
-            yield "Incomplete: not measured in every setting, and ranked by the settings that it has."
+            yield "Incomplete: not measured in every setting, and without a place."
         if not place.able:
             yield f"Cannot win: {_lost(place)}."
         yield from (f"Its protection is only an upper bound: {flag}." for flag in place.flags)

@@ -80,10 +80,12 @@ class HeadToHead(head_to_head.HeadToHead):
         """The result of Wilcoxon's test, and whether it contradicts the interval."""
         side, p = ("first", self.better) if self.better <= self.worse else ("second", self.worse)
         text = f"Wilcoxon's test that the {side} is better: p {p:.3g}, {self.corrected(p):.3g} for {self.tests} tests"
-        told, found = bool(self.winner), self.corrected(p) < ALPHA
-        if told == found:
+        found = (self.first if side == "first" else self.second) if self.corrected(p) < ALPHA else ""
+        if found == self.winner:
             return f"{text}."
-        return f"{text}, so {'it does not tell' if told else 'it tells'} them apart, unlike the interval."
+        if found and self.winner:
+            return f"{text}, so it finds {printed(found)} better, unlike the interval."
+        return f"{text}, so {'it tells' if found else 'it does not tell'} them apart, unlike the interval."
 
 
 def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = None) -> HeadToHead:
@@ -197,7 +199,7 @@ def _joined(*sides: tuple[Paired, str]) -> Paired:
             "clusters": tuple(clusters) if comparison.clusters else (),
         }
     )
-    return joined, np.concatenate(rows, axis=1).astype(np.float32)
+    return joined, np.concatenate(rows, axis=1)
 
 
 def _key(condition: Condition) -> tuple[tuple[str, str], ...]:
@@ -206,12 +208,12 @@ def _key(condition: Condition) -> tuple[tuple[str, str], ...]:
 
 def _part(
     paired: Paired, label: str, key: tuple[tuple[str, str], ...]
-) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.str_], npt.NDArray[np.float32]]:
+) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.str_], npt.NDArray[np.floating]]:
     """Return the units of an entry under a condition, their clusters, and its numbers; all empty without it."""
     own, numbers = paired
     c = next((c for c, condition in enumerate(own.conditions) if _key(condition) == key), None)
     if c is None:
-        return np.array([], dtype=str), np.array([], dtype=str), np.array([], dtype=np.float32)
+        return np.array([], dtype=str), np.array([], dtype=str), np.zeros(0)
     chosen = own.conditions[c].units
     units = np.array(own.unit_sets[chosen])
     start = own.starts()[c]

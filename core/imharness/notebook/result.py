@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 Columns = Mapping[str, npt.NDArray[Any]]
 """Rows as columns of one length."""
-Paired = tuple[Comparison, npt.NDArray[np.float32]]
-"""Entries that were measured on the same units, and their scores, float32 ``(entries, total)``."""
+Paired = tuple[Comparison, npt.NDArray[np.floating]]
+"""Entries that were measured on the same units, and their scores ``(entries, total)``."""
 SHOWN_FAILURES = 5
 
 

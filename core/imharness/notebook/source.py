@@ -17,7 +17,7 @@ from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord
 
 
-def result_of(board: Board, numbers: Mapping[str, npt.NDArray[np.float32]], store: Store, sweep: Sweep) -> Result:
+def result_of(board: Board, numbers: Mapping[str, npt.NDArray[np.floating]], store: Store, sweep: Sweep) -> Result:
     """Return the tables of a board as a result that reads the rows behind them when they are asked for."""
 
     @functools.cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from imharness.results.boards import Board
 from imharness.results.comparisons import Comparison
 from imharness.results.identity import canonical_json, version_of
 from imharness.results.query import ResultQuery
+from imharness.results.rankings import Ranking
 from imharness.results.report import TrackReport
 from imharness.results.store import Store
 from imharness.results.sweeps import Missing, RunFacts, Sweep
@@ -51,7 +52,7 @@ def make_board(
 
 def made_board(
     store: Store, track: Track, sweep: Sweep, known: KnownEntries, progress: Callable[[str], Progress] = quiet
-) -> tuple[Board, dict[str, npt.NDArray[np.float32]]]:
+) -> tuple[Board, dict[str, npt.NDArray[np.floating]]]:
     """Return the tables of a configuration, and by comparison the scores behind them.
 
     While cells are waiting, nothing is marked, and no ranking says who wins. `progress`: opens what shows how far a
@@ -80,7 +81,7 @@ def made_board(
         cells_done=len(records),
         cells_failed=len(sweep.failed),
         cells_missing=len(gaps),
-        tables=tuple(table if sweep.waiting else _marked(table, stored) for table in tables),
+        tables=tuple(table if sweep.waiting else _marked(table, stored, report.rankings) for table in tables),
         versions=_versions(records),
         entries=known.of(records),
         comparisons=tuple(own for own, _ in stored),
@@ -123,12 +124,20 @@ def _scorers(track: Track, known: KnownEntries) -> dict[str, str]:
     return {name: version for name in sorted(names) if (version := version_of(name))}
 
 
-def _marked(table: Table, stored: list[tuple[Comparison, npt.NDArray[np.float32]]]) -> Table:
-    """Add which rows are not shown to be worse than the best, in columns that a comparison stands behind."""
+def _marked(
+    table: Table, stored: list[tuple[Comparison, npt.NDArray[np.floating]]], rankings: Sequence[Ranking]
+) -> Table:
+    """Add which rows are not shown to be worse than the best, in columns that a comparison stands behind.
+
+    Where the table is a ranking, the best is one of its complete entries, and no control.
+    """
+    places = next((own.places for own in rankings if own.table == table.id), {})
+    apart = {label for label, place in places.items() if place.control or not place.complete}
+    those = table.model_copy(update={"rows": tuple(row for row in table.rows if row.label not in apart)})
     found = {
         own.column: not_worse(own, numbers, best)
         for own, numbers in stored
-        if own.table == table.id and (best := winner(table, own.column)) in own.entries
+        if own.table == table.id and (best := winner(those, own.column)) in own.entries
     }
     return table.model_copy(update={"not_worse": found}) if found else table
 

@@ -7,13 +7,21 @@ from collections.abc import Mapping, Sequence
 from imharness.ranking.rules import Contest
 from imharness.ranking.standing import Standing
 from imharness.results.rankings import Place
-from imharness.results.tables import ColumnSpec, Value, joined
+from imharness.results.tables import ColumnSpec, Value, joined, several
 from imharness.statistics.clusters import FEWEST
 from imharness.statistics.differences import MOST, Differences
 
 NAMED = 4
 """Of more entries than these the headline names the first ones; all are in the data."""
 NO_CONTROL = "No control that an entry has to be better than was measured in every setting."
+LACKS, FLAGGED, COSTS, DOUBTFUL, UNMEASURED = (
+    ("lacks", "lack", "an attack or a unit that others met"),
+    ("is", "are", "flagged"),
+    ("costs", "cost", "too much"),
+    ("costs", "cost", "too much if tested alone"),
+    ("was", "were", "not measured on all that has to be kept"),
+)
+"""What keeps an entry from winning: the verb of one entry, that of several, and the rest."""
 Values = Mapping[str, Mapping[str, Value]]
 
 
@@ -28,23 +36,50 @@ def claim_of(
 def _said(
     rules: Contest, standing: Standing, complete: Sequence[int], places: Mapping[str, Place], values: Values
 ) -> str:
-    entries = rules.scores.entries
     if not standing.candidates:
         gap = _undefined(rules, complete, places, values)
-        kept = f"keeps {rules.utility.spec.label} within {rules.share:.0%} of {rules.undefended}"
-        return f"{gap or f'No entry that met every attack {kept}'}: there is no winner."
-    first = standing.may_be_best[0]
+        nobody = f"No entry may win, as {why}" if (why := barred(rules, places)) else "Only controls were measured"
+        return f"{gap or nobody}: there is no winner."
     if not standing.proven:
-        doubt = standing.doubt(first)
-        assert doubt is not None
-        yardstick, rival = doubt
-        spec, told = _specs(rules)[yardstick], standing.against_controls[yardstick]
-        reason = not_told(spec, told, first, rival)
-        control = f"{entries[rival]} ({places[entries[rival]].control})"
-        return f"This data cannot tell {entries[first]} from {control}: {reason}."
+        return _unproven(rules, standing, places)
     if standing.winner is not None:
         return _one(rules, standing, places, values)
     return _several(rules, standing, values)
+
+
+def _unproven(rules: Contest, standing: Standing, places: Mapping[str, Place]) -> str:
+    """Say which control the first entry is not shown to be better than, and whether that one is shown to be better."""
+    entries, first = rules.scores.entries, standing.may_be_best[0]
+    doubt = standing.doubt(first)
+    assert doubt is not None
+    yardstick, rival = doubt
+    spec, told = _specs(rules)[yardstick], standing.against_controls[yardstick]
+    control = f"{entries[rival]} ({places[entries[rival]].control})"
+    if told.better[rival, first]:
+        many = several(int(told.units[first, rival]), spec.cluster_unit or spec.unit or "unit")
+        return (
+            f"No entry that may be best is better than every control: {control} is shown to be better than "
+            f"{entries[first]} in {spec.label}, over {many}."
+        )
+    return f"This data cannot tell {entries[first]} from {control}: {not_told(spec, told, first, rival)}."
+
+
+def barred(rules: Contest, places: Mapping[str, Place], apart: str = "") -> str:
+    """Return in words what keeps each entry but one from winning, controls left out; "" where nothing does."""
+    groups = dict[tuple[str, str, str], list[str]]()
+    for label in rules.scores.entries:
+        if label != apart and not places[label].control and (why := _bar(places[label])):
+            groups.setdefault(why, []).append(label)
+    order = sorted(groups, key=lambda why: -len(groups[why]))
+    return "; ".join(f"{joined(some(own := groups[why]))} {why[len(own) > 1]} {why[2]}" for why in order)
+
+
+def _bar(place: Place) -> tuple[str, str, str] | None:
+    if not place.complete:
+        return LACKS
+    if place.flags:
+        return FLAGGED
+    return {"fails": COSTS, "doubtful": DOUBTFUL, "not measured": UNMEASURED}.get(place.gate)
 
 
 def _one(rules: Contest, standing: Standing, places: Mapping[str, Place], values: Values) -> str:
@@ -59,7 +94,8 @@ def _one(rules: Contest, standing: Standing, places: Mapping[str, Place], values
         plain=_shown(plain.get("utility"), utility.decimals),
     )
     if len(standing.candidates) == 1:
-        said += " It is the only complete entry that is neither flagged nor shown to cost too much."
+        others = barred(rules, places, label)
+        said += f" No other entry may win: {others}." if others else " No other entry was measured."
     if not standing.rivals:
         said += f" {NO_CONTROL}"
     open_gates = [own for own in places[label].kept if own.state == "not told"]

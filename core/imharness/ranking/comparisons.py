@@ -10,14 +10,13 @@ import numpy.typing as npt
 from imharness.results.comparisons import Comparison
 from imharness.results.told import Places, places, told_of
 
-Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.floating]
 
 
 def not_worse(comparison: Comparison, numbers: Floats, best: str) -> tuple[str, ...]:
-    """Return the entries that the best one is not shown to be better than, of those that share a unit with it."""
+    """Return the other entries that the best one is not shown to be better than; who shares no unit with it is one."""
     told, i = told_of(comparison, numbers), comparison.entries.index(best)
-    kept = ~np.isnan(told.value[i]) & ~told.better[i]
-    return tuple(label for j, label in enumerate(comparison.entries) if kept[j])
+    return tuple(label for j, label in enumerate(comparison.entries) if j != i and not told.better[i, j])
 
 
 def unit_means(

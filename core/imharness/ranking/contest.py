@@ -1,8 +1,8 @@
 """Who wins: the worst case over everything tried, beside what it costs, with intervals of ranks.
 
 Of every unit the worst outcome over all attacks counts. Entries are compared on the settings that they share, units are
-resampled by what they come from, controls and incomplete entries take part but never win, and an entry that is not
-shown to be better than the controls does not win.
+resampled by what they come from, controls and incomplete entries are measured but have no place and never win, and an
+entry that is not shown to be better than the controls does not win.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ from imharness.statistics.means import tail_for
 from imharness.statistics.ranks import front
 
 UNRANKED = "not complete: it lacks an attack or a unit that others met"
+LINE = "a control: a line of reference without a place"
 UNAWARE, AWARE = "attacker does not know the defense", "attacker knows the defense"
 
 
 def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, note: str = "") -> TrackReport:
     """Return the ranking, its table, and the comparison behind it."""
+    rules = rules.on_common_units()
     entries = rules.scores.entries
     coverage = [rules.coverage(i) for i in range(len(entries))]
     own = rules.worst
@@ -47,13 +49,14 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
     ]
     told = [aligned(own.told, own.entries, entries) for own in (paired, *others)]
     values = [_values(rules, i, coverage[i], own[i]) for i in range(len(entries))]
+    contenders = [i for i in complete if entries[i] not in rules.controls]
     for i, found in enumerate(values):
-        found["rank"], found["behind"] = _place(told[0], i, complete), _behind(told[0], i, complete)
+        found["rank"] = _place(told[0], i, contenders) if i in contenders or i not in complete else missing(LINE)
+        found["behind"] = _behind(told[0], i, contenders) if i in complete else missing(UNRANKED)
     gate, worth = _gate(rules, values)
     worst = np.array([number(found["worst"]) if i in complete else np.nan for i, found in enumerate(values)])
     ahead = front(worst * rules.sign, worth)
     answers = kept(rules.gates, entries, rules.undefended)
-    contenders = [i for i in complete if entries[i] not in rules.controls]
     steps, breaks = moved(rules, contenders), broken(rules, contenders)
     places = {
         label: Place(
@@ -64,7 +67,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
             kept=answers[label],
             broken_by=rules.broken_by(i),
             flags=rules.flags.get(label, ()),
-            needed=_needed(told[0], i, complete),
+            needed=_needed(told[0], i, contenders),
             moved=steps.get(i),
             broken=breaks.get(i),
         )
@@ -153,33 +156,32 @@ def _against(rules: Contest, row: int, *, aware: bool) -> Value:
     return missing("no attack was run both ways") if np.isnan(numbers).all() else rules.mean(numbers)
 
 
-def _place(told: Differences, i: int, complete: Sequence[int]) -> Value:
-    if i not in complete:
+def _place(told: Differences, i: int, contenders: Sequence[int]) -> Value:
+    """Return the place of an entry among complete entries that are not controls."""
+    if i not in contenders:
         return missing(UNRANKED)
-    best, worst = told.places(i)
+    best, worst = told.places(i, contenders)
     enough = told.units[i].max(initial=0) >= FEWEST
-    return Value(value=told.place(i), **({"low": best, "high": worst} if enough else {}))
+    return Value(value=told.place(i, contenders), **({"low": best, "high": worst} if enough else {}))
 
 
-def _leader(told: Differences, i: int) -> int | None:
-    """Return the other entry that is the furthest ahead of one; None where none is ahead, or nothing was measured."""
-    if not told.value.size:
-        return None
-    ahead = np.nan_to_num(told.value[:, i], nan=-np.inf)
-    return int(ahead.argmax()) if ahead.max(initial=0.0) > 0 else None
+def _leader(told: Differences, i: int, contenders: Sequence[int]) -> int | None:
+    """Return the contender that is the furthest ahead of an entry; None where none is, or nothing was measured."""
+    ahead = np.nan_to_num(told.value[list(contenders), i], nan=-np.inf)
+    return contenders[int(ahead.argmax())] if ahead.max(initial=0.0) > 0 else None
 
 
-def _behind(told: Differences, i: int, complete: Sequence[int]) -> Value:
-    leader = _leader(told, i)
-    if i not in complete or leader is None:
-        return missing("no entry is ahead" if i in complete else UNRANKED)
+def _behind(told: Differences, i: int, contenders: Sequence[int]) -> Value:
+    leader = _leader(told, i, contenders)
+    if leader is None:
+        return missing("no entry is ahead")
     low, high = told.low[leader, i], told.high[leader, i]
     return Value(value=float(told.value[leader, i]), **({} if np.isnan(low) else {"low": low, "high": high}))
 
 
-def _needed(told: Differences, i: int, complete: Sequence[int]) -> int | None:
+def _needed(told: Differences, i: int, contenders: Sequence[int]) -> int | None:
     """Return how many units would show the best other entry to be better, if these do not; None if they do."""
-    leader = _leader(told, i)
+    leader = _leader(told, i, contenders)
     return None if leader is None or told.better[leader, i] else told.needed(leader, i)
 
 
@@ -211,7 +213,7 @@ def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
             better="lower",
             decimals=0,
             description="One plus the number of complete entries that are ahead, each by the mean difference over what "
-            "both have; its 95% interval by "
+            "both have; controls count nothing and have no place. Its 95% interval is by "
             f"simultaneous intervals of the differences between all entries, over {named}s.",
         ),
         of("worst", f"{own.label}, worst attack", f"{own.description} {counts}"),
@@ -221,7 +223,7 @@ def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
         of(
             "behind",
             "behind",
-            f"{own.label} lost to the best other entry, with its simultaneous interval.",
+            f"{own.label} lost to the best other entry, controls apart, with its simultaneous interval.",
             better="lower",
             limits=None,
         ),
@@ -231,6 +233,6 @@ def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
             decimals=0,
             better="higher",
             description="Share of units and settings that an entry met, %. Only entries that met all of them "
-            "can win; the others are ranked on what they have.",
+            "can win; the others have no place.",
         ),
     )

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-
 from imharness.ranking.tables import mean_value
 from imharness.results.blocks import Blocks, Lazy
 from imharness.results.charts import Chart
@@ -140,7 +138,7 @@ def compared(
         entries=scores.entries,
         conditions=tuple(scores.conditions[c] for c in chosen),
         units=tuple(shared(scores.units[c]) for c in chosen),
-        values=Lazy(len(chosen), lambda i: numbers[chosen[i]].astype(np.float32)),
+        values=Lazy(len(chosen), lambda i: numbers[chosen[i]]),
         clusters=tuple(shared(scores.clusters(column.cluster, c)) for c in chosen) if column.cluster else (),
         decimals=column.decimals,
         unit=wins.unit,

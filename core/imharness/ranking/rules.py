@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -120,6 +120,23 @@ class Contest:
     def settings(self) -> list[int]:
         """The settings that every entry should have, see `common`."""
         return self._common(self.known)
+
+    def on_common_units(self) -> Contest:
+        """Return the contest on the units that every entry should have, see `common`: those of each setting.
+
+        So whoever measures an entry on further units takes nobody's place.
+        """
+        masks = [common(self.scores.entries, own.T) for own in self.known]
+        if all(own.all() for own in masks):
+            return self
+        scores = self.scores.kept(masks)
+        names = np.unique(np.concatenate([own.astype(str) for own in scores.units]))
+
+        def among(blocks: Blocks) -> Blocks:
+            return blocks.kept([np.isin(own.astype(str), names) for own in blocks.units])
+
+        chosen = self.chosen and replace(self.chosen, tried=among(self.chosen.tried), kinds=among(self.chosen.kinds))
+        return replace(self, scores=scores, chosen=chosen)
 
     @cached_property
     def names(self) -> list[str]:
@@ -285,10 +302,10 @@ def own_among(entries: Iterable[str]) -> list[str]:
 
 
 def common(entries: Sequence[str], had: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return which settings count: those that at least half of the harness's own entries have.
+    """Return which settings, or units, count: those that at least half of the harness's own entries have.
 
     So submitted entries, however many, neither take an attack out of a contest nor add one to it. Where no entry of
-    the harness has a number, half of all decide. `had`: ``(settings, entries)``. The name of a component of the harness
+    the harness has a number, half of all decide. `had`: ``(settings or units, entries)``. The name of a component of the harness
     begins with ``harness/``, which no other package may use.
     """
     own = np.isin(entries, own_among(entries))

@@ -106,6 +106,19 @@ class Blocks:
             {name: tuple(facts[c] for c in conditions) for name, facts in self.about.items()},
         )
 
+    def kept(self, masks: Sequence[npt.NDArray[np.bool_]]) -> Blocks:
+        """Return the units of each condition that a mask ``(units,)`` keeps."""
+        return Blocks(
+            self.entries,
+            self.conditions,
+            tuple(names[own] for names, own in zip(self.units, masks, strict=True)),
+            {name: _columns(blocks, masks) for name, blocks in self.values.items()},
+            {
+                name: tuple(fact[own] for fact, own in zip(facts, masks, strict=True))
+                for name, facts in self.about.items()
+            },
+        )
+
     def split(self, fact: str, facet: str) -> Blocks:
         """Return blocks in which each condition is split by a fact of its units, which becomes one more facet."""
         found = [
@@ -120,6 +133,11 @@ class Blocks:
             {name: tuple(blocks[c][:, places] for c, _, places in found) for name, blocks in self.values.items()},
             {name: tuple(facts[c][places] for c, _, places in found) for name, facts in self.about.items()},
         )
+
+
+def _columns(blocks: Sequence[Array], masks: Sequence[npt.NDArray[np.bool_]]) -> Lazy:
+    """Return some columns of each of the blocks."""
+    return Lazy(len(masks), lambda i: blocks[i][:, masks[i]])
 
 
 def _rows(blocks: Sequence[Array], conditions: Sequence[int], rows: npt.NDArray[np.int64]) -> Lazy:

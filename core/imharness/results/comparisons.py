@@ -19,9 +19,10 @@ class Condition(BaseModel, frozen=True, extra="forbid"):
 class Comparison(BaseModel, frozen=True, extra="forbid"):
     """Scores of several entries on the same units (images, choices, rows), condition by condition.
 
-    The store holds the numbers as float32 ``(entries, total)``, the conditions of an entry one after the other. `tests`
-    is the number of comparisons that p-values are corrected for. `tail` and `reach` make the intervals of all pairs
-    simultaneous (see `imharness.statistics.differences`). All three are fixed when the board is made.
+    The store holds the numbers as float32, or float64 where that is too coarse, ``(entries, total)``, the conditions of
+    an entry one after the other. `tests` is the number of comparisons that p-values are corrected for. `tail` and
+    `reach` make the intervals of all pairs simultaneous (see `imharness.statistics.differences`). All three are fixed
+    when the board is made.
     """
 
     id: str

@@ -20,14 +20,17 @@ from imharness.results.told import told_of
 from imharness.statistics.differences import Differences
 from imharness.statistics.win_rates import ALPHA, WinRates, win_rates
 
-Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+LOST = 1e-4
+"""What rounding to 32 bits may take from a number, as a share of the spread of entries around the mean of a unit."""
 
 
 @dataclass(frozen=True)
 class PairedScores:
     """Scores of entries on the same units, condition by condition, for pairwise tests.
 
-    `values` has one float32 array ``(entries, units)`` per condition, NaN where there is no finite number. `clusters`
+    `values` has one array ``(entries, units)`` per condition, NaN where there is no finite number: of float32, or of
+    float64 where rounding would take away what entries differ by, as of scores of 1e6 that differ by 0.01. `clusters`
     has, for each condition, the cluster of each unit; it is empty if units are independent. Clusters with the same name
     are the same in all conditions. `cluster_unit` says what a cluster is, such as "photograph". For `over`, `balanced`
     and `incomplete` see `Comparison`.
@@ -61,16 +64,17 @@ class PairedScores:
 
     def __post_init__(self) -> None:
         ends = list(itertools.accumulate(map(len, self.units), initial=0))
-        numbers = np.empty((len(self.entries), ends[-1]), np.float32)
+        kind = np.float64 if any(map(_rounding_hides, self.values)) else np.float32
+        numbers: Floats = np.empty((len(self.entries), ends[-1]), kind)
         finite = tuple(numbers[:, start:end] for start, end in itertools.pairwise(ends))
         for own, given in zip(finite, self.values, strict=True):
-            own[:] = np.where(np.isfinite(given), given, np.float32(np.nan))
+            own[:] = np.where(np.isfinite(given), given, np.nan)
         rates = win_rates(finite, higher_wins=self.better == "higher", clusters=self.clusters)
         for name, found in (("numbers", numbers), ("values", finite), ("rates", rates)):
             object.__setattr__(self, name, found)
 
     def stored(self) -> tuple[Comparison, Floats]:
-        """Return the comparison as data, and its numbers, float32 ``(entries, total)``."""
+        """Return the comparison as data, and its numbers ``(entries, total)``."""
         facts = {"tail": self.told.tail, "reach": self.told.reach}
         return self._described.model_copy(update=facts), self.numbers
 
@@ -108,6 +112,19 @@ class PairedScores:
             balanced=self.balanced,
             incomplete=self.incomplete,
         )
+
+
+def _rounding_hides(values: npt.NDArray[np.floating]) -> bool:
+    """Say whether numbers ``(entries, units)``, rounded to float32, lose what entries differ by on a unit."""
+    if values.dtype.itemsize <= 4:
+        return False
+    numbers = np.where(np.isfinite(values), values, np.nan)
+    known = ~np.isnan(numbers)
+    mean = np.where(known, numbers, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    spread = np.sqrt(np.nanmean((numbers - mean) ** 2)) if known.any() else 0.0
+    with np.errstate(over="ignore"):
+        lost = np.abs(numbers - numbers.astype(np.float32))
+    return bool(spread > 0 and np.nanmax(lost) > LOST * spread)
 
 
 @dataclass(frozen=True)

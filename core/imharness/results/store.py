@@ -198,7 +198,7 @@ class Store(Files):
         """Return a digest of the tasks of a configuration, without opening them."""
         return digest(sorted({*self.keys_of(sweep)}))
 
-    def save_board(self, board: Board, numbers: Mapping[str, npt.NDArray[np.float32]] | None = None) -> Board:
+    def save_board(self, board: Board, numbers: Mapping[str, npt.NDArray[np.floating]] | None = None) -> Board:
         """Write the scores of a track's comparisons and then its tables; return the board."""
         file = f"boards/{_folder(board.track)}"
         if numbers:
@@ -213,7 +213,7 @@ class Store(Files):
             self.backend.delete(before.numbers.file)
         return board
 
-    def numbers(self, board: Board) -> dict[str, npt.NDArray[np.float32]]:
+    def numbers(self, board: Board) -> dict[str, npt.NDArray[np.floating]]:
         """Return the scores of a board's comparisons, verified."""
         return self._arrays(board.numbers)
 

@@ -120,19 +120,26 @@ class Differences(Told):
         """Where the row's entry is shown to be better than the column's."""
         return self.above
 
-    def place(self, i: int) -> int:
-        """Return one plus the number of entries whose mean is ahead of this one's; equals share a place."""
-        return 1 + int((self.value[:, i] > 0).sum())
+    def place(self, i: int, among: npt.ArrayLike | None = None) -> int:
+        """Return one plus the number of entries whose mean is ahead of this one's; equals share a place.
 
-    def places(self, i: int) -> tuple[int, int]:
+        `among`: the positions of the entries that count, all by default.
+        """
+        return 1 + int((self.value[self._those(among), i] > 0).sum())
+
+    def places(self, i: int, among: npt.ArrayLike | None = None) -> tuple[int, int]:
         """Return the interval of an entry's place: one plus those shown to be better, and all but those shown worse.
 
         It holds its level with ties, too (Mogstad, Romano, Shaikh and Wilhelm, "Inference for Ranks with Applications
         to Mobility across Neighbourhoods and Academic Achievement across Countries", Review of Economic Studies 2024,
         section 3).
         """
-        others = int((~np.isnan(self.value[i])).sum())
-        return 1 + int(self.better[:, i].sum()), 1 + others - int(self.better[i].sum())
+        own = self._those(among)
+        others = int((~np.isnan(self.value[i, own])).sum())
+        return 1 + int(self.better[own, i].sum()), 1 + others - int(self.better[i, own].sum())
+
+    def _those(self, among: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
+        return np.arange(len(self.value)) if among is None else np.asarray(among, dtype=np.int64)
 
     def leader(self, among: npt.ArrayLike) -> int:
         """Return, of some entries, the one that the fewest others are ahead of; of equals, the first."""
@@ -159,15 +166,17 @@ def unseen(tail: float, units: int) -> float:
     return float(1 - (tail / 2) ** (1 / units))
 
 
-def units_needed(effect: float, tail: float) -> int | None:
+def units_needed(effect: float, tail: float, reached: Callable[[int], float] | None = None) -> int | None:
     """Return how many units show a mean of `effect` standard deviations to be above zero in four of five studies.
 
     With so many, one side of the interval of two-sided level `tail` has the power `POWER`, by the noncentral t
     distribution. None above `MOST` units: then the mean is near zero, and the number depends too much on it.
+    `reached`: the t that n units have to reach, by default that of Student's interval.
     """
 
     def power(n: int) -> float:
-        return float(scipy.stats.nct.sf(quantile(tail, n), n - 1, effect * np.sqrt(n)))
+        least = quantile(tail, n) if reached is None else reached(n)
+        return float(scipy.stats.nct.sf(least, n - 1, effect * np.sqrt(n)))
 
     low, high = FEWEST - 1, FEWEST
     while power(high) < POWER:

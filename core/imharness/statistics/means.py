@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from imharness.statistics.bootstrap import LEVEL
 from imharness.statistics.clusters import FEWEST, coded
-from imharness.statistics.differences import BATCHES, Floats, Told, moments, quantile
+from imharness.statistics.differences import BATCHES, Floats, Told, moments, quantile, units_needed
 from imharness.statistics.shares import score_interval, score_needed
 
 JACKKNIFED = 14
@@ -31,7 +31,8 @@ _STRAIGHT = 1e-9
 class Means(Told):
     """Means with intervals whose ends ``(means,)`` are not equally far from them; NaN where there is none.
 
-    `needs`: mean -> how many units tell it from 0, where units have few values.
+    `needs`: mean -> how many units tell it from 0, where that is not what `Told` says: where units have few values, and
+    where they are skewed.
     """
 
     ends: tuple[Floats, Floats]
@@ -87,23 +88,42 @@ def means(
         elif error[i] > 0:
             ends = skewed_ends(own, quantile(told.tail, len(own)))
             low[i], high[i] = min(low[i], ends[0]), max(high[i], ends[1])
+            needs[i] = _skewed_needed(own, told.tail)
     return Means(value, error, units, told.tail, reach, (low, high), needs)
 
 
 def skewed_ends(own: Floats, reached: float) -> tuple[float, float]:
     """Return the ends of Hall's interval of a mean ``(k,)``, whose transformed t is within plus or minus `reached`."""
-    k, off = len(own), own - own.mean()
-    spread = float(np.sqrt((off**2).mean()))
-    skew = float((off**3).mean()) / spread**3
+    k, (spread, skew) = len(own), _shape(own)
     error = spread / np.sqrt(k - 1)
+    return float(own.mean() - _t_of(reached, skew, k) * error), float(own.mean() - _t_of(-reached, skew, k) * error)
 
-    def t_of(bound: float) -> float:
-        wanted = bound / np.sqrt(k) - skew / (6 * k)
-        if abs(skew) < _STRAIGHT:
-            return float(wanted * np.sqrt(k))
-        return float(3 / skew * (np.cbrt(1 + skew * wanted) - 1) * np.sqrt(k))
 
-    return float(own.mean() - t_of(reached) * error), float(own.mean() - t_of(-reached) * error)
+def _shape(own: Floats) -> tuple[float, float]:
+    off = own - own.mean()
+    spread = float(np.sqrt((off**2).mean()))
+    return spread, float((off**3).mean()) / spread**3
+
+
+def _t_of(bound: float, skew: float, k: int) -> float:
+    """Return the t of k units at which Hall's transformed t is `bound`."""
+    wanted = bound / np.sqrt(k) - skew / (6 * k)
+    if abs(skew) < _STRAIGHT:
+        return float(wanted * np.sqrt(k))
+    return float(3 / skew * (np.cbrt(1 + skew * wanted) - 1) * np.sqrt(k))
+
+
+def _skewed_needed(own: Floats, tail: float) -> int | None:
+    """Return how many units as skewed as these show on which side of zero their mean is, in four of five studies."""
+    spread, skew = _shape(own)
+    side = 1.0 if own.mean() > 0 else -1.0
+
+    def reached(n: int) -> float:
+        bound = quantile(tail, n)
+        return max(bound, side * _t_of(side * bound, skew, n))
+
+    effect = abs(float(own.mean())) / (spread * np.sqrt(len(own) / (len(own) - 1)))
+    return units_needed(effect, tail, reached) if effect > 0 else None
 
 
 def jackknife(statistic: Callable[[npt.NDArray[np.bool_]], Floats], clusters: npt.ArrayLike) -> Floats:

@@ -1,6 +1,6 @@
 // The compare page: the reader picks entries and conditions, and the tests run here on the scores of each image.
 import { pairedFigure } from "./paired.js";
-import { FEWEST, groupsOf, headToHead, pooled, tieGroups } from "./statistics.js";
+import { FEWEST, groupsOf, headToHead, numbersOf, pooled, tieGroups } from "./statistics.js";
 
 const page = document.getElementById("compare");
 const [which, find, boxes, facets, result] = ["which", "find", "entries", "conditions", "result"].map((id) => document.getElementById(id));
@@ -27,7 +27,7 @@ async function json(name) {
 
 async function vector(label) {
   const name = `${file.slice(0, file.lastIndexOf("/") + 1)}${index.files[index.entries.indexOf(label)]}`;
-  if (!vectors.has(name)) vectors.set(name, fetch(name).then((a) => a.arrayBuffer()).then((b) => new Float32Array(b)));
+  if (!vectors.has(name)) vectors.set(name, fetch(name).then((a) => a.arrayBuffer()).then((b) => numbersOf(name, b)));
   return vectors.get(name);
 }
 

@@ -26,16 +26,19 @@ function coded(names) {
 
 const dot = (a, b) => { let sum = 0; for (let i = 0; i < a.length; i++) sum += a[i] * b[i]; return sum; };
 
-/** Mean of the finite numbers with the interval of resampled units, or of clusters; null without any. */
-export function meanValue(numbers, clusters, tails) {
+/** Weighted mean of the finite numbers with the interval of resampled units, or of clusters; null without any. */
+export function meanValue(numbers, clusters, weights, tails) {
   const kept = [...numbers.keys()].filter((u) => Number.isFinite(numbers[u]));
   if (!kept.length) return null;
   const { codes, size } = coded(kept.map((u) => (clusters ? clusters[u] : u)));
   const sums = new Float64Array(size), sizes = new Float64Array(size);
-  let total = 0;
-  kept.forEach((u, i) => { sums[codes[i]] += numbers[u]; sizes[codes[i]]++; total += numbers[u]; });
+  let total = 0, all = 0;
+  kept.forEach((u, i) => {
+    const weight = weights ? weights[u] : 1;
+    sums[codes[i]] += weight * numbers[u]; sizes[codes[i]] += weight; total += weight * numbers[u]; all += weight;
+  });
   const tail = clusters ? (size < FEWEST ? NaN : tails[size]) : (1 - LEVEL) / 2;
-  const found = { value: total / kept.length, low: null, high: null, n: kept.length, clusters: clusters ? size : null };
+  const found = { value: total / all, low: null, high: null, n: kept.length, clusters: clusters ? size : null };
   if (!Number.isFinite(tail)) return found;
   const estimates = Float64Array.from(drawn(size), (counts) => dot(counts, sums) / dot(counts, sizes)).sort();
   const low = percentile(estimates, tail), high = percentile(estimates, 1 - tail);
@@ -57,7 +60,8 @@ export function conditionsOf(index, facts, picks) {
 }
 
 /**
- * The contest on some conditions; `vectors`: the scores of each entry of the index. `others`: index, vectors and conditions
+ * The contest on some conditions. Where one attack was chosen for each entry, the index has its numbers alone, and nothing is
+ * known of attackers that do not know it, nor of the attack that broke it. `vectors`: the scores of each entry of the index. `others`: index, vectors and conditions
  * of the further yardsticks, in the order of `facts.control_tails`.
  */
 export function contest(index, vectors, facts, conditions, others = []) {
@@ -70,7 +74,7 @@ export function contest(index, vectors, facts, conditions, others = []) {
   const present = index.entries.map((_, e) => e).filter((e) => conditions.some((c) => any(e, c, (i) => !Number.isNaN(score(e, c, i)) || met(e, c, i))));
   const ours = present.filter((e) => index.entries[e].split(" + ").every((part) => part.startsWith("harness/")));
   const most = (among, c) => among.filter((e) => any(e, c, (i) => met(e, c, i))).length >= 0.5 * among.length;
-  const settings = conditions.filter((c) => most(present, c) || (ours.length && most(ours, c)));
+  const settings = conditions.filter((c) => most(ours.length ? ours : present, c));
   const names = [...new Set(settings.flatMap(units))].sort((a, b) => a - b);
   const place = new Map(names.map((unit, u) => [unit, u]));
   const at = new Map(settings.map((c) => [c, Int32Array.from(units(c), (unit) => place.get(unit))]));
@@ -151,16 +155,18 @@ export function contest(index, vectors, facts, conditions, others = []) {
     const all = [...decided.values()].reduce((a, b) => a + b, 0);
     const row = {
       label, coverage: 100 * coverage.get(e), complete: complete.includes(e), control: about.control, able: about.able, flagged: about.flagged,
-      worst: meanValue(worsts.get(e), clusters, index.tails), unaware: meanValue(against(e, false), clusters, index.tails), aware: meanValue(against(e, true), clusters, index.tails),
+      worst: meanValue(worsts.get(e), clusters, weights, index.tails),
+      unaware: facts.chosen ? null : meanValue(against(e, false), clusters, weights, index.tails),
+      aware: facts.chosen ? null : meanValue(against(e, true), clusters, weights, index.tails),
       broken: "",
-      broken_by: Object.fromEntries([...decided].map(([name, n]) => [name, n / all]).sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1))),
+      broken_by: facts.chosen ? {} : Object.fromEntries([...decided].map(([name, n]) => [name, n / all]).sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1))),
       rank: null, behind: null,
     };
     if (!row.complete) return row;
-    if (!row.control && broken(e)) row.broken = Object.keys(row.broken_by)[0];
-    const rivals = complete.filter((other) => other !== e), found = rivals.map((other) => ahead(other, e));
-    const enough = sampled >= FEWEST && rivals.length;
-    row.rank = {
+    if (!row.control && !facts.chosen && broken(e)) row.broken = Object.keys(row.broken_by)[0];
+    const rivals = complete.filter((other) => other !== e && !facts.places[index.entries[other]].control), found = rivals.map((other) => ahead(other, e));
+    const enough = Math.max(...complete.filter((other) => other !== e).map((other) => ahead(other, e).clusters ?? 0), 0) >= FEWEST;
+    if (!row.control) row.rank = {
       value: 1 + found.filter(({ value }) => value > 0).length,
       low: enough ? 1 + found.filter(({ low }) => low > 0).length : null,
       high: enough ? 1 + rivals.length - found.filter(({ high }) => high < 0).length : null,
@@ -207,11 +213,11 @@ function winner(rows, facts, judges) {
   const others = stands.filter((row) => row !== first);
   const worse = (row) => judges.every((own) => stands.some((other) => other !== row && own.better(other, row)));
   const may = first ? [first, ...others.filter((row) => !worse(row))] : [];
-  const doubt = (row) => judges.flatMap((own) => controls.filter((control) => !own.beats(row, control)))[0];
-  const proven = may.filter((row) => !doubt(row)), rival = first && doubt(first);
+  const doubt = (row) => judges.flatMap((own) => controls.filter((control) => !own.beats(row, control)).map((control) => ({ own, control })))[0];
+  const proven = may.filter((row) => !doubt(row)), doubted = first && doubt(first), rival = doubted?.control;
   const one = may.length === 1 && proven.length === 1 && others.every((row) => judges.every((own) => own.better(first, row)));
   return {
     first: first?.label ?? "", winner: one ? first.label : "", rival: rival?.label ?? "",
-    may: may.map((row) => row.label), proven: proven.map((row) => row.label),
+    beaten: !proven.length && Boolean(doubted?.own.beats(rival, first)), controls: controls.length, may: may.map((row) => row.label), proven: proven.map((row) => row.label),
   };
 }

@@ -2,6 +2,7 @@
 // Rows are sorted, filtered, picked for Compare, opened, and shown in pages. The address keeps all of it.
 import { axis, Front, lane, scaled, WIDTH } from "./charts.js";
 import { conditionsOf, contest } from "./contest.js";
+import { numbersOf } from "./statistics.js";
 
 const PAGE = 50; // rows
 const brief = (label) => label.replaceAll("harness/", "");
@@ -151,7 +152,7 @@ class Ranking {
         const name = this.root.dataset.root + address, folder = name.slice(0, name.lastIndexOf("/") + 1);
         const index = await get(name, "json");
         const files = await Promise.all(index.files.map((file) => get(folder + file, "arrayBuffer")));
-        return { index, vectors: files.map((file) => new Float32Array(file)) };
+        return { index, vectors: files.map((file, i) => numbersOf(index.files[i], file)) };
       }));
     })();
     return this.loaded;
@@ -244,12 +245,13 @@ class Ranking {
   sentence(found, by, picks) {
     const chosen = Object.entries(picks).filter(([, v]) => v).map(([key, v]) => (key === "attacker" ? (v === "aware" ? "an attacker who knows the defense" : "an attacker who does not know the defense") : `${key} ${this.facts.attackNames[v] ?? brief(v)}`)).join(", ");
     if (!found.rows.some(({ worst }) => worst)) return `With ${chosen}: no such attack was run. Choose another one.`;
-    if (!found.first) return `With ${chosen}: no entry that met every attack keeps enough utility, so there is no winner.`;
+    if (!found.first) return `With ${chosen}: no entry may win, as each lacks an attack, is flagged, or does not pass a gate: there is no winner.`;
     const first = by.get(found.first), held = `${this.facts.measure} ${this.text(first.worst.value)}`;
+    if (found.beaten) return `With ${chosen}: no entry that may be best is better than every control: ${this.name(found.rival)} is shown to be better than ${this.name(found.first)} (${held}).`;
     if (!found.proven.length) return `With ${chosen}: these data cannot tell ${this.name(found.first)} (${held}) from ${this.name(found.rival)}, a control.`;
-    if (!found.winner) return `With ${chosen}: ${found.may.map((label) => this.name(label)).join(", ")} may be best: these data do not show which. Better than every control: ${found.proven.map((label) => this.name(label)).join(", ")}.`;
+    if (!found.winner) return `With ${chosen}: ${found.may.map((label) => this.name(label)).join(", ")} may be best: these data do not show which. ${found.controls ? `Better than every control: ${found.proven.map((label) => this.name(label)).join(", ")}.` : "No control was measured here."}`;
     const rank = first.rank.low === null ? "" : `, rank ${first.rank.low}–${first.rank.high}`;
-    return `With ${chosen}: ${this.name(found.first)} holds ${held}${rank}, and is shown to be better than each other entry that may win, and than every control.`;
+    return `With ${chosen}: ${this.name(found.first)} holds ${held}${rank}, and is shown to be better than each other entry that may win${found.controls ? ", and than every control" : "; no control was measured here"}.`;
   }
 
   /** Put the rows in order, under their groups unless a column sorts them, and show those of the page. */

@@ -6,6 +6,9 @@ const EXACT_UP_TO = 50;
 const PERMUTED_UP_TO = 25;
 export const FEWEST = 5; // clusters
 
+/** The numbers in a file of scores; its name says how many bits each has. */
+export function numbersOf(name, content) { return name.endsWith(".f64") ? new Float64Array(content) : new Float32Array(content); }
+
 /** Upper tail of the normal distribution, relative error about 1e-14: a series below 3, a continued fraction above. */
 export function normalTail(x) {
   if (x < 0) return 1 - normalTail(-x);

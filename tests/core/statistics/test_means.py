@@ -107,3 +107,17 @@ def test_answers_are_judged_as_by_code_that_shares_nothing_with_it() -> None:
     told, wanted = means([numbers], 3, [values]), of_parts(numbers, 0.05 / 3, 1.0, values, skewed=True)
     assert (told.value[0], told.low[0], told.high[0]) == pytest.approx((wanted.value, wanted.low, wanted.high))
     assert told.needed_for(0) == wanted.needed
+
+
+def test_no_number_of_units_that_are_needed_is_one_that_was_not_enough() -> None:
+    """Skewed numbers can be told by Student's t and not by the t corrected for skewness, which decides."""
+    asked = 0
+    for seed in range(400):
+        drawn = np.exp(np.random.default_rng(seed).normal(0, 1.2, 16)) - 1.0
+        for sign in (1, -1):
+            found = means([sign * drawn], 3)
+            needed = found.needed_for(0)
+            if not (found.above[0] or found.below[0]) and needed is not None:
+                asked += 1
+                assert needed > 16
+    assert asked > 100
