@@ -6,7 +6,13 @@ Let J be the Jacobian of D for such changes, and J' the one of which the gradien
 matrices, ``<J', J> / (|J'| |J|)``, follows from ``<J'^T y, v>`` for the product, ``|y|`` for J, and ``|J'^T u|`` with
 random signs u for J'. It is 1 for an exact gradient, whatever D does and however the gradient is scaled.
 
-Cost: 13 passes through the defense and 6 back for each image, four and two for each size of squares. A gradient is
+Of a defense that passes few directions on, such as the mean of each colour, one change says little: the cosine of its
+exact gradient is anything from 0.3 to 3. So a linear defense whose cosine is too small is asked again: for `DRAWS`
+changes v and signs u, ``<J'^T u, v>`` and ``<u, J v>`` are equal if the gradient is exact, whatever the rank, and their
+correlation has the cosine of the two matrices as its mean. Only `EXACT` and more counts, which chance does not give.
+
+Cost: 13 passes through the defense and 6 back for each image, four and two for each size of squares; 36 and 12 more
+for each size that is asked again. A gradient is
 found whose cosine is below `LEAST`: a mirror with the gradient g + e flip(g) has a cosine of about e, and so has the
 identity as the gradient of (1 - e) flip(x) + e x; both are found up to e = 0.1. Where D is linear, and the gradient is
 said to be its own, it is found below `LEAST_OWN`. The defenses of this repository reach 0.6 at least, and 0.9 where
@@ -44,6 +50,9 @@ LINEAR = 0.1
 LEAST, LEAST_OWN = 0.2, 0.7
 """The least cosine of a gradient that attacks can follow, and of a linear defense's own."""
 
+DRAWS, EXACT = 12, 0.95
+"""How often a linear defense is asked again, and the least correlation that shows its gradient to be exact."""
+
 LEVEL, DIRECTIONS, LEAST_SCORE = 1 / 255, 12, 0.25
 """Of scores: the size of a change, the number of changes at each size of squares, and the least cosine."""
 
@@ -69,7 +78,8 @@ class Followed:
     @property
     def looked_up(self) -> torch.Tensor:
         """Whether an output is a picture of its own: it answers no change, or less than fits what it shows."""
-        return (self.answer < ANSWERED) | (self.answer < SHOWN * self.shown)
+        little = (self.answer < ANSWERED) & (self.shown >= ANSWERED)  # one colour answers and shows little
+        return (self.answer == 0) | little | (self.answer < SHOWN * self.shown)
 
     @property
     def misled(self) -> torch.Tensor:
@@ -101,6 +111,11 @@ def follow(
     cosines = torch.where(told, cosines, torch.nan)
     held = told & (bends < LINEAR) & own
     least = torch.full_like(answers[0], LEAST).masked_fill(held.any(dim=0), LEAST_OWN)
+    for row, side in enumerate(_sides(*images.shape[2:])):
+        doubtful = held[row] & (cosines[row] < LEAST_OWN)
+        if doubtful.any():
+            exact = _adjoint(side, purify, known, images, drawn)
+            cosines[row] = torch.where(doubtful & (exact >= EXACT), exact, cosines[row])
     strict = torch.where(held, cosines, torch.inf).amin(dim=0)
     lenient = cosines.nan_to_num(-torch.inf).amax(dim=0)
     cosine = torch.where(held.any(dim=0), strict, torch.where(told.any(dim=0), lenient, torch.nan))
@@ -185,8 +200,8 @@ def _at(
     drawn: ImageRng,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the cosine, the bend and the answer of each image for squares of one size, and which values answer."""
-    inside = ((images >= CHANGE) & (images <= 1 - CHANGE)).to(images)
-    change = CHANGE * inside * _spread(_signs(_gathered(images, side), drawn), side, images)
+    inside = _inside(images)
+    change = _change(side, images, drawn)
     with torch.no_grad():
         ahead, behind = purify(storable(images + change)), purify(storable(images - change))
     y = ahead - behind
@@ -201,6 +216,42 @@ def _at(
     cosine = product / (answered * own).clamp(min=1e-12)
     values = (images[0].numel() / y[0].numel()) ** 0.5
     return cosine, bend / answered.clamp(min=1e-12), values * answered / (2 * changed).clamp(min=1e-12), y != 0
+
+
+def _adjoint(
+    side: int,
+    purify: Callable[[Images], Images],
+    known: Callable[[Images], Images],
+    images: Images,
+    drawn: ImageRng,
+) -> torch.Tensor:
+    """Return the correlation of what the gradient says of changes and what they do, float64 ``(N,)``."""
+    said, done = [], []
+    for _ in range(DRAWS):
+        change, signs = _change(side, images, drawn), list[Images]()
+        with torch.no_grad():
+            y = (purify(storable(images + change)) - purify(storable(images - change))).double()
+
+        def along(result: Images, signs: list[Images] = signs) -> Images:
+            signs.append(_signs(result, drawn))
+            return signs[0]
+
+        _, back = _product(known, images, along)
+        said.append((back * change).double().flatten(1).sum(dim=1))
+        done.append((signs[0] * y).flatten(1).sum(dim=1) if signs else torch.zeros_like(said[-1]))
+    promised, found = torch.stack(said), torch.stack(done)
+    sizes = promised.norm(dim=0) * found.norm(dim=0)
+    return (promised * found).sum(dim=0) / sizes.clamp(min=1e-30)
+
+
+def _inside(images: Images) -> Images:
+    """Return 1 where a value can be changed both ways, and 0 elsewhere."""
+    return ((images >= CHANGE) & (images <= 1 - CHANGE)).to(images)
+
+
+def _change(side: int, images: Images, drawn: ImageRng) -> Images:
+    """Draw a change: one sign in each square, 0 where a value cannot be changed both ways."""
+    return CHANGE * _inside(images) * _spread(_signs(_gathered(images, side), drawn), side, images)
 
 
 def _product(

@@ -100,6 +100,44 @@ def test_an_exact_gradient_is_found_to_be_exact_whatever_the_defense_does() -> N
     assert (found.least == LEAST_OWN).all()
 
 
+def _mean(x: torch.Tensor) -> torch.Tensor:
+    return x.mean(dim=(2, 3), keepdim=True).expand_as(x)
+
+
+def _grey_mean(x: torch.Tensor) -> torch.Tensor:
+    return x.mean(dim=(1, 2, 3), keepdim=True).expand_as(x)
+
+
+def _columns(x: torch.Tensor) -> torch.Tensor:
+    return x.mean(dim=2, keepdim=True).expand_as(x)
+
+
+def _tiles(x: torch.Tensor) -> torch.Tensor:
+    return F.interpolate(F.adaptive_avg_pool2d(x, 2), x.shape[2:])
+
+
+LOW_RANK = (_mean, _grey_mean, _columns, _tiles)
+
+
+@pytest.mark.parametrize("defense", LOW_RANK)
+@pytest.mark.parametrize("seed", range(5))
+def test_an_exact_gradient_is_found_to_be_exact_whatever_the_rank_of_the_defense(defense: Function, seed: int) -> None:
+    """One number for each colour, or one in all: a single random change says little of so few directions."""
+    images = sample_images(ROWS, SIDE, SIDE, seed)
+    found = follow(defense, defense, images, ImageRng(range(100 * seed, 100 * seed + ROWS)), own=True)
+    assert not (found.misled > 0).any()
+
+
+@pytest.mark.parametrize("defense", [_columns, _tiles])
+@pytest.mark.parametrize("back", [lambda g: g, lambda g: -g, lambda g: g.flip(3), lambda g: -_mean(g)])
+def test_a_lent_gradient_is_found_where_few_directions_pass(defense: Function, back: Function) -> None:
+    assert float(followed(with_gradient(defense, back), own=True).misled.mean()) > 0.3
+
+
+def test_a_gradient_that_mixes_up_the_colours_of_tiles_is_found() -> None:
+    assert float(followed(with_gradient(_tiles, lambda g: _tiles(g.roll(1, 1))), own=True).misled.mean()) > 0.3
+
+
 def test_what_answers_no_change_is_looked_up_and_its_gradient_tells_nothing() -> None:
     stored = sample_images(ROWS, SIDE, SIDE, 4)
     found = followed(lambda x: stored, own=False)
@@ -125,6 +163,16 @@ def test_a_border_of_one_colour_is_no_picture_of_a_defense_s_own() -> None:
 
     found = followed(lambda x: F.pad(x[:, :, 4:-4, 4:-4], (4, 4, 4, 4)), own=False, contrast=0.2)
     assert not found.looked_up.any()
+
+
+@pytest.mark.parametrize("defense", LOW_RANK)
+def test_a_mean_is_no_look_up(defense: Function) -> None:
+    """It answers changes that cancel out by little, and shows as little."""
+    assert not followed(defense, own=True).looked_up.any()
+
+
+def test_one_colour_whatever_the_image_is_looked_up() -> None:
+    assert followed(lambda x: torch.full_like(x, 0.5), own=False).looked_up.all()
 
 
 def test_a_stored_picture_around_a_part_of_the_image_is_looked_up() -> None:
