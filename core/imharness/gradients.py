@@ -7,11 +7,23 @@ from imharness.contracts.gradient_defense import GradientDefense, ProtectGradien
 from imharness.contracts.image_protection import ImagePool, ImageProtection, ProtectImages
 from imharness.contracts.model import Model, NetworkFactory
 from imharness.contracts.randomness import ImageRng
-from imharness.contracts.reconstruction_attack import Reconstruct, ReconstructionAttack
+from imharness.contracts.reconstruction_attack import (
+    ALONE,
+    HONEST,
+    LABELS,
+    MALICIOUS,
+    Reconstruct,
+    ReconstructionAttack,
+    Round,
+)
 from imharness.contracts.track import Progress
 from imharness.contracts.values import Gradients, Images
 
 __all__ = [
+    "ALONE",
+    "HONEST",
+    "LABELS",
+    "MALICIOUS",
     "Asset",
     "Component",
     "GradientDefense",
@@ -29,5 +41,6 @@ __all__ = [
     "ProtectImages",
     "Reconstruct",
     "ReconstructionAttack",
+    "Round",
     "hookimpl",
 ]

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from imharness.gradients import Gradients
+from imharness.gradients import Gradients, Round
 from imharness_reconstruction.inversion import flat
 from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.per_image import averaged, image_gradients
+from imharness_reconstruction.rounds import shared_in
 
 SHARE = 0.05
 """The largest share of a grey image's distance that a converged inversion may leave above the attainable."""
@@ -65,6 +66,51 @@ def matching(network: torch.nn.Module, shared: Shared, rebuilt: torch.Tensor) ->
         weights @ distance(images)
         for images in (rebuilt[shared.origin], shared.shown, torch.full_like(shared.shown, GREY))
     )
+    return _judged(loss, attainable, grey)
+
+
+def matching_round(
+    network: torch.nn.Module,
+    own: Round,
+    shared: Gradients,
+    private: torch.Tensor,
+    targets: torch.Tensor,
+    rebuilt: torch.Tensor,
+    found: torch.Tensor,
+    read: torch.Tensor,
+) -> dict[str, torch.Tensor]:
+    """Return the numbers of `matching` for what participants shared after a round, one for each private image.
+
+    Every image of a participant has the same numbers. The loss is the smaller one of the reconstructions in the order
+    of the private images, with their labels, and of those in the attack's order, with the labels that it had: local
+    steps depend on the order.
+
+    Args:
+        network: the network that was sent out.
+        own: the round.
+        shared: ``(B, *shape)`` by parameter, defended.
+        private: float32 ``(B, P, 3, H, W)``.
+        targets: the classes of the private images ``(B, P, classes)``.
+        rebuilt: the reconstructions in the order of the private images.
+        found: the reconstructions in the order in which the attack gave them.
+        read: the classes that the attack had, in its order.
+    """
+    kept = survivors(shared)
+    mask = None if kept is None else flat(kept)
+    wanted = F.normalize(flat(shared), dim=1)
+
+    def distance(images: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        simulated, _ = shared_in(own, network, images, classes)
+        ours = flat({name: simulated[name] for name in shared})
+        return (F.normalize(ours if mask is None else ours * mask, dim=1) - wanted).square().sum(dim=1) / 2
+
+    loss = torch.minimum(distance(rebuilt, targets), distance(found, read))
+    attainable, grey = distance(private, targets), distance(torch.full_like(private, GREY), targets)
+    told = _judged(loss, attainable, grey)
+    return {name: values.repeat_interleave(private.shape[1]) for name, values in told.items()}
+
+
+def _judged(loss: torch.Tensor, attainable: torch.Tensor, grey: torch.Tensor) -> dict[str, torch.Tensor]:
     missed, apart = loss - attainable, grey - attainable
     converged = (missed <= SHARE * grey) & ((missed <= NEARER * apart) | (apart <= SAME))
     return {"loss": loss, "attainable": attainable, "grey": grey, "converged": converged}

@@ -16,6 +16,7 @@ from imharness_reconstruction.per_image import image_gradients, labels_from_grad
 DECAYS, DECAY = (3, 5, 7), 0.1
 BETAS, EPS = (0.9, 0.999), 1e-8
 """Adam's decay rates and epsilon."""
+EVERY = slice(None)
 TINY = 1e-8
 """The least length of a gradient that has a direction."""
 HALF_LEVEL = 0.5 / 255
@@ -56,6 +57,22 @@ class GradientInversion(ReconstructionAttack):
                 return done + 1
         return 1
 
+    def stepped(
+        self,
+        x: Images,
+        mean: torch.Tensor,
+        square: torch.Tensor,
+        slope: torch.Tensor,
+        done: int,
+        at: torch.Tensor | slice = EVERY,
+    ) -> None:
+        """Take step `done` of Adam on the signs of `slope`, in place, with its two running means; `at`: of which rows."""
+        sign, rate = slope.sign(), self.rate(done)
+        mean[at] = torch.lerp(sign, mean[at], BETAS[0])
+        square[at] = torch.lerp(sign.square(), square[at], BETAS[1])
+        scale = (square[at] / (1 - BETAS[1] ** (done + 1))).sqrt() + EPS
+        x[at] = (x[at] - rate / (1 - BETAS[0] ** (done + 1)) * mean[at] / scale).clamp(0, 1)
+
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(
             gradients: Gradients,
@@ -88,11 +105,7 @@ class GradientInversion(ReconstructionAttack):
                     slope = slope[going]
                 if not len(rows):
                     break
-                sign, rate = slope.sign(), self.rate(done)
-                mean[at] = torch.lerp(sign, mean[at], BETAS[0])
-                square[at] = torch.lerp(sign.square(), square[at], BETAS[1])
-                scale = (square[at] / (1 - BETAS[1] ** (done + 1))).sqrt() + EPS
-                x[at] = (x[at] - rate / (1 - BETAS[0] ** (done + 1)) * mean[at] / scale).clamp(0, 1)
+                self.stepped(x, mean, square, slope, done, at)
                 progress(done + 1, steps)
             if self.starts == 1:
                 return x

@@ -1,5 +1,7 @@
 """The steps of the track: trained classifiers, reconstructions, leakage and recognition."""
 
+from functools import partial
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -9,8 +11,10 @@ from imharness.gradients import GradientDefense, Gradients, ImagePool, ImageProt
 from imharness.tracks import StepContext, StepResult, step
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
 from imharness_reconstruction.convergence import Shared, matching
+from imharness_reconstruction.federated_step import attacked_round
 from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.per_image import averaged, image_gradients, mean_of
+from imharness_reconstruction.threats import of_one, said
 from imharness_reconstruction.undoing import PROBES, undone
 
 WEIGHT = "weight."
@@ -40,6 +44,7 @@ def reconstruct(context: StepContext) -> StepResult:
     nothing was pruned, an attack on all coordinates equals the one on surviving coordinates, whose result is taken.
     With the option `at_once`, that many images at a time share their gradients and are rebuilt, because the gradients
     of a large network for all images do not fit into memory; each image keeps its streams of random numbers.
+    An attack with a round of federated learning meets participants of successive images, see `attacked_round`.
     """
     images, attack = _private(context), context.build("attack")
     some = int(context.options.get("at_once", 0)) or len(images)
@@ -54,19 +59,31 @@ def reconstruct(context: StepContext) -> StepResult:
         same = context.need("aware")
         return StepResult(rows=same.rows, arrays=same.arrays)
 
+    component = context.component("attack")
+    federated = component.round()
+
     def rebuild(start: int, stop: int) -> dict[str, np.ndarray]:
+        if federated is not None:
+            part = images.at(range(start, stop))
+            private, labels = _loaded(context, part)
+            targets = F.one_hot(labels, _classes(context)).to(private.dtype)
+            known = partial(_known, context, network, private=private)
+            return attacked_round(context, federated, network, attack, part.names, private, targets, known)
         part, private, given = shared(start, stop)
         shape = (private.shape[1], private.shape[2], private.shape[3])
         rebuilt = attack(given.gradients, network, shape, context.rng(part.names, "attack"), context.progress)
         fit = {name: values.cpu().numpy() for name, values in matching(network, given, rebuilt).items()}
         return {**fit, "images": rebuilt.mul(255).round().byte().cpu().numpy()}
 
+    some = some if federated is None else max(some // federated.images, 1) * federated.images
     joined = context.parts(len(images), some, rebuild)
     trained = "trained" in context.options or context.component("model").trained
     state = "trained" if trained else "as initialised"
     shown = joined.pop("images")
+    facts = {"state": state} | ({} if of_one(component) else {"threat": component.threat, "shared": said(component)})
+    about = {name: [text] * len(images) for name, text in facts.items()}
     return StepResult(
-        rows={"name": list(images.names), "source": _sources(images), "state": [state] * len(images), **joined},
+        rows={"name": list(images.names), "source": _sources(images), **about, **joined},
         arrays={"images": shown},
     )
 

@@ -96,7 +96,8 @@ class ReconstructionTrack(Track):
             check_names(planner, option, Model.kind, chain.from_iterable(named.values()))
 
     def _meets(self, attack: ReconstructionAttack, model: Model, guard: Guard) -> bool:
-        guarded = isinstance(guard, GradientDefense) or not {attack.label, attack.info.id} & {*self.gradients_only}
+        alone = attack.round() is not None or {attack.label, attack.info.id} & {*self.gradients_only}
+        guarded = isinstance(guard, GradientDefense) or not alone
         return guarded and model.label in _of(self.narrow, attack, model)
 
     def _aware(

@@ -33,7 +33,7 @@ def work(spec: TaskSpec, units: int, shown: int) -> Work | None:
         return Work(units, float(int(spec.options["epochs"]) * seen * TRAIN * _pass(spec)))
     if spec.step == "reconstruct":
         fields = spec.components["attack"].parameters
-        steps = int(fields["steps"] if "steps" in fields else fields["iterations"])
+        steps = int(fields.get("steps", fields.get("iterations", 1))) * int(fields.get("epochs", 1))
         return Work(units, float(units * steps * int(fields.get("starts", 1)) * INVERT * _pass(spec)))
     return Work(units, 0.0)
 

@@ -13,7 +13,17 @@ import torch
 from pydantic import Field
 
 from imharness.data import generator
-from imharness.gradients import Gradients, ImageRng, Images, Info, Progress, Reconstruct, ReconstructionAttack, hookimpl
+from imharness.gradients import (
+    HONEST,
+    Gradients,
+    ImageRng,
+    Images,
+    Info,
+    Progress,
+    Reconstruct,
+    ReconstructionAttack,
+    hookimpl,
+)
 from imharness_reconstruction.inversion import total_variation
 from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.per_image import averaged, gradients_and_inputs, mean_of
@@ -25,7 +35,7 @@ ROUNDS = 2.0
 class Cafe(ReconstructionAttack):
     """Recovers many images from gradients of known batches, through the inputs of a linear layer."""
 
-    info = Info(id="harness/cafe", version="3", paper="jin2021")
+    info = Info(id="harness/cafe", version="4", paper="jin2021")
     batch: int = Field(default=4, ge=1, le=1024, description="Images whose gradients are shared as one mean.")
     steps: int = Field(default=2000, ge=1, le=100_000, description="Adam steps in step III.")
     learning_rate: float = Field(
@@ -33,6 +43,16 @@ class Cafe(ReconstructionAttack):
     )
     total_variation: float = Field(default=1e-3, ge=0, description="Weight of the total variation.")
     inputs: float = Field(default=1.0, ge=0, description="Weight of the distance of the linear layer's inputs.")
+
+    @property
+    def threat(self) -> str:
+        """The threat model."""
+        return f"{HONEST}, batches known"
+
+    @property
+    def assumes(self) -> str:
+        """What the attack takes for granted, in a sentence."""
+        return "The server draws the rows of every batch (vertical federated learning) and sees each image in several."
 
     def batches(self, images: int) -> list[list[int]]:
         """Return the images of each batch that the server draws: batches of one size, and each image in several."""

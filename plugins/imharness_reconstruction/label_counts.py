@@ -1,0 +1,88 @@
+"""How many images of each class are behind a shared gradient, read from the gradient of the last layer.
+
+The gradient of the last bias is the mean, over images, of softmax minus one-hot. With the softmax p_c of the images of
+class c, the counts n solve ``sum_c n_c (p_c - e_c) = P g`` with ``sum n = P`` (Ma et al., "Instance-wise Batch Label
+Restoration via Gradients in Federated Learning", ICLR 2023). A class is present if its row of the gradient of the last
+weights has a negative entry, as embeddings after a ReLU or sigmoid are not negative (Yin et al., "See through
+Gradients: Image Batch Recovery via GradInversion", CVPR 2021, section 3.1). Rows of absent classes, divided by their
+bias's gradient, are a weighted mean of the embeddings, and the row of a class that is negative throughout is about that
+of its own images; both give softmax. Counts are exact where there are as many classes as images, and where the softmax
+is the same for all images of a class.
+"""
+
+import numpy as np
+import torch
+from scipy.optimize import nnls
+
+from imharness.gradients import Gradients
+
+ROUNDING = 1e-6
+"""An entry that is negative by less than this share of the largest one is taken for 0."""
+TINY = 1e-30
+FIRM = 1e3
+"""The weight of the equation that counts add up to the number of images."""
+
+
+def label_counts(gradients: Gradients, model: torch.nn.Module, images: int, scaled: bool = True) -> torch.Tensor:
+    """Return the number of images of each class behind each gradient, int64 ``(B, classes)``, with sum `images`.
+
+    `gradients` end with the last layer's bias ``(B, classes)``, and before it come its weights ``(B, classes, F)`` if
+    it is linear. `scaled`: whether these are mean gradients; else they are known up to a positive factor, and some
+    class is taken to have no image.
+    """
+    names = [name for name, _ in model.named_parameters()]
+    slopes, own = gradients[names[-1]].double(), dict(model.named_parameters())
+    shift = own[names[-1]].detach().double()
+    last = own[names[-2]].detach().double() if len(names) > 1 else shift
+    linear = last.ndim == 2 and len(last) == len(shift)
+    found = []
+    for b, slope in enumerate(slopes):
+        present, logits = slope < 0, shift.expand(len(shift), -1)
+        if linear:
+            rows = gradients[names[-2]][b].double()
+            present = rows.amin(dim=1) < -ROUNDING * rows.abs().max()
+            logits = shift + _embeddings(rows, slope, present) @ last.T
+        if not 0 < int(present.sum()) <= images:  # noise: the signs say nothing
+            present = torch.zeros_like(present).scatter(0, slope.topk(min(images, len(slope)), largest=False).indices, True)
+        system = logits.softmax(dim=1).T - torch.eye(len(slope), dtype=logits.dtype, device=logits.device)
+        counts = _solved(*(values.cpu().numpy() for values in (system, slope, present)), images, scaled)
+        found.append(_whole(counts, present.cpu().numpy(), images))
+    return torch.tensor(np.array(found), device=slopes.device)
+
+
+def listed(counts: torch.Tensor) -> torch.Tensor:
+    """Return the labels of each row of counts ``(B, classes)`` in ascending order, int64 ``(B, images)``."""
+    classes = torch.arange(counts.shape[1], device=counts.device)
+    return torch.stack([classes.repeat_interleave(row) for row in counts])
+
+
+def _embeddings(rows: torch.Tensor, slope: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+    """Return an embedding for each class ``(classes, F)``: that of its images where its row tells, else a mean."""
+    absent = ~present & (slope > 0)
+    told = present & (rows.amax(dim=1) <= 0) & (slope < 0)
+    rest = absent if absent.any() else told
+    total = slope[rest].sum() if rest.any() else slope.new_tensor(1.0)
+    usual = rows[rest].sum(dim=0) / total
+    return torch.where(told[:, None], rows / torch.where(told, slope, 1)[:, None], usual)
+
+
+def _solved(system: np.ndarray, slope: np.ndarray, present: np.ndarray, images: int, scaled: bool) -> np.ndarray:
+    """Return counts ``(classes,)`` of the classes that are present, by least squares; they add up to `images`."""
+    counts = np.zeros(len(slope))
+    if scaled:
+        rows = np.vstack([system[:, present], np.full(present.sum(), FIRM)])
+        counts[present], _ = nnls(rows, np.append(images * slope, FIRM * images))
+    else:
+        counts[present], _ = nnls(system[:, present], slope / max(np.abs(slope).max(), TINY))
+        counts *= images / max(counts.sum(), TINY)
+    return counts
+
+
+def _whole(counts: np.ndarray, present: np.ndarray, images: int) -> np.ndarray:
+    """Return whole numbers with sum `images`, at least 1 for classes that are present, by the largest remainders."""
+    whole = np.maximum(np.floor(counts + 1e-6).astype(np.int64), present)
+    while whole.sum() != images:
+        more = whole.sum() < images
+        gap = np.where(present, counts - whole, -np.inf) if more else np.where(whole > present, whole - counts, -np.inf)
+        whole[int(gap.argmax())] += 1 if more else -1
+    return whole

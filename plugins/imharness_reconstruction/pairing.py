@@ -1,0 +1,25 @@
+"""Which reconstruction belongs to which private image, where an attack rebuilds several images from one gradient.
+
+The mean gradient of several images is the same in any order, so an attack cannot know the order. Within each round of
+a participant, reconstructions are paired with private images so that the sum of squared errors is least: an optimal
+assignment (Kuhn, 1955; Crouse, 2016, as in scipy). This favours the attack, and only the scores see it.
+"""
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+
+from imharness.gradients import Images
+
+
+def paired(rebuilt: Images, private: Images, size: int) -> torch.Tensor:
+    """Return the position of the reconstruction of each private image, int64 ``(N,)``.
+
+    Both are ``(N, 3, H, W)``; each participant has `size` successive images.
+    """
+    found = []
+    for start in range(0, len(private), size):
+        ours, theirs = (x[start : start + size].flatten(1).double() for x in (rebuilt, private))
+        errors = torch.cdist(theirs, ours).square().cpu().numpy()
+        found.append(start + linear_sum_assignment(errors)[1])
+    return torch.as_tensor(np.concatenate(found), device=private.device)

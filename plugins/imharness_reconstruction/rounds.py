@@ -1,0 +1,111 @@
+"""What participants share in a round of federated learning, differentiable with respect to their images.
+
+McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data" (AISTATS 2017), algorithm 1;
+inverted as Geiping et al. (NeurIPS 2020, section 6) do, by simulating the participant's steps.
+"""
+
+import copy
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch.func import functional_call, grad, vmap
+
+from imharness.gradients import Gradients, Round
+from imharness_reconstruction.per_image import averaged, image_gradients, mean_of
+
+MEAN, VARIANCE = "running_mean", "running_var"
+"""The buffers of a layer of batch norm."""
+NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
+
+
+def shared_in(
+    own: Round, model: torch.nn.Module, images: torch.Tensor, targets: torch.Tensor, rate: torch.Tensor | None = None
+) -> tuple[Gradients, Gradients]:
+    """Return the mean gradients of the steps of each participant, and the statistics that their buffers reveal.
+
+    Statistics are those of the layers of batch norm in training mode, by the names of their buffers, ``(B, channels)``:
+    means and unbiased variances over a batch, over the steps weighted as in the running averages.
+
+    Args:
+        own: the round. Its learning rate counts where there is no `rate`.
+        images: float32 ``(B, P, 3, H, W)``, in the order in which each participant takes them.
+        targets: float32 ``(B, P, classes)``.
+        rate: the learning rate of each participant ``(B,)``.
+    """
+    several, count = images.shape[:2]
+    steps = own.steps(count)
+    if len(steps) == 1 and not own.training_mode:
+        mean = mean_of([range(b * count, (b + 1) * count) for b in range(several)], several * count)
+        alone = image_gradients(model, images.flatten(0, 1), targets.flatten(0, 1))
+        return averaged(alone, mean.to(images.device)), {}
+    network = _trained_on(model) if own.training_mode else model
+    weights = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    seen: dict[str, torch.Tensor] = {}
+    hooks = _watch(network, seen) if own.training_mode else []
+
+    def loss(moved: Gradients, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, Gradients]:
+        seen.clear()
+        return F.cross_entropy(functional_call(network, moved, (x,)), y), dict(seen)
+
+    def one(x: torch.Tensor, y: torch.Tensor, pace: torch.Tensor) -> tuple[Gradients, Gradients]:
+        moved, total, told = weights, dict[str, torch.Tensor](), dict[str, torch.Tensor]()
+        for number, (start, stop) in enumerate(steps):
+            slope, statistics = grad(loss, has_aux=True)(moved, x[start:stop], y[start:stop])
+            moved = {name: values - pace * slope[name] for name, values in moved.items()}
+            total = {name: values + total[name] if total else values for name, values in slope.items()}
+            share = _shares(model, len(steps))
+            own_share = {name: values * share[name][number] for name, values in statistics.items()}
+            told = {name: values + told[name] if told else values for name, values in own_share.items()}
+        return {name: values / len(steps) for name, values in total.items()}, told
+
+    try:
+        given = images.new_full((several,), own.learning_rate) if rate is None else rate
+        if several == 1:  # weights of its own for each participant make grouped convolutions, which are slower
+            found = one(images[0], targets[0], given[0])
+            return {n: v[None] for n, v in found[0].items()}, {n: v[None] for n, v in found[1].items()}
+        both: tuple[Gradients, Gradients] = vmap(one)(images, targets, given)
+        return both
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def norms(model: torch.nn.Module) -> Mapping[str, torch.nn.Module]:
+    """Return the layers of batch norm by name."""
+    return {name: layer for name, layer in model.named_modules() if isinstance(layer, NORMS)}
+
+
+def _shares(model: torch.nn.Module, steps: int) -> dict[str, list[float]]:
+    """Return for each buffer the share of each step in what its running average adds in a round."""
+    found = {}
+    for name, layer in norms(model).items():
+        pace = layer.momentum
+        weights = [1.0 if pace is None else pace * (1 - pace) ** (steps - 1 - k) for k in range(steps)]
+        shares = [weight / sum(weights) for weight in weights]
+        found |= {f"{name}.{MEAN}": shares, f"{name}.{VARIANCE}": shares}
+    return found
+
+
+def _trained_on(model: torch.nn.Module) -> torch.nn.Module:
+    """Return a copy whose layers of batch norm use the statistics of the batch, and keep no others."""
+    network = copy.deepcopy(model)
+    for layer in norms(network).values():
+        layer.train()
+        layer.running_mean = layer.running_var = layer.num_batches_tracked = None
+        layer.track_running_stats = False
+    return network
+
+
+def _watch(network: torch.nn.Module, seen: dict[str, torch.Tensor]) -> list[torch.utils.hooks.RemovableHandle]:
+    """Write the statistics of what enters each layer of batch norm into `seen`, whenever the network runs."""
+
+    def watch(name: str, layer: torch.nn.Module) -> torch.utils.hooks.RemovableHandle:
+        def hook(layer: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+            rest = [axis for axis in range(inputs[0].ndim) if axis != 1]
+            seen[f"{name}.{MEAN}"] = inputs[0].mean(dim=rest)
+            seen[f"{name}.{VARIANCE}"] = inputs[0].var(dim=rest)
+
+        return layer.register_forward_pre_hook(hook)
+
+    return [watch(name, layer) for name, layer in norms(network).items()]
