@@ -164,10 +164,10 @@ def test_the_order_of_margins_is_that_of_the_values_whatever_their_scale() -> No
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> ResultQuery:
-    """Eight splits of three defenses."""
+    """Eight splits of three defenses, with too few non-members for a rate at 1 %."""
     one, each = ("confidence[per_class=False]", "modified-entropy[per_class=False]"), ("confidence", "modified-entropy")
     names = [*one, *each, "correctness", "privacy-risk", "acme/decoder"]
-    options = {"splits": 8, "part": 150, "epochs": 40}
+    options = {"splits": 8, "part": 120, "epochs": 40}
     folder = tmp_path_factory.mktemp("contest")
     return study(folder, [PLAIN, ELSEWHERE, CODED], names, [Elsewhere(), Coded(), Decoder()], options)
 
@@ -205,11 +205,15 @@ def test_the_headline_is_what_the_rows_say(found: ResultQuery, shown: TrackRepor
             found.append(float(np.mean([side.mean() for side in sides])))
         return found
 
-    attacks = sorted(set(zip(rows["evaluator"].tolist(), rows["adaptive"].tolist(), strict=True)))
+    attacks = sorted(
+        set(zip(rows["evaluator"].tolist(), rows["adaptive"].tolist(), strict=True)), key=lambda a: (a[0], -a[1])
+    )
     worst = {}
     for defense in (PLAIN, ELSEWHERE):
         of = {attack: accuracies(defense, attack) for attack in attacks}
-        best = [max(attacks, key=lambda a: sum(of[a][(split + k) % 8] for k in (1, 2, 3))) for split in range(8)]
+        best = [
+            max(attacks, key=lambda a: round(sum(of[a][(split + k) % 8] for k in (1, 2, 3)), 9)) for split in range(8)
+        ]
         worst[defense] = [of[attack][split] for split, attack in enumerate(best)]
     facts = found("SELECT defense, test_accuracy FROM train_tasks WHERE role = 'target'")
     test = {defense: facts["test_accuracy"][facts["defense"] == defense].mean() for defense in worst}

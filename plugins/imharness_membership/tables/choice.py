@@ -21,6 +21,8 @@ from imharness.tables import Blocks
 from imharness_membership.tables.cells import Figures, figures_of
 
 STRONGEST = "the strongest"
+EQUAL = 10
+"""Evaluators are equally strong if so many decimals are equal: the first of them, by name, is chosen."""
 FEWEST = 3
 """With fewer splits than these, evaluators are chosen on a half of the rows."""
 WAY = (
@@ -134,7 +136,7 @@ def _mean(figures: np.ndarray) -> np.ndarray:
     """Return the mean over the last axis, which is kept, without NaN."""
     count = (~np.isnan(figures)).sum(axis=2, keepdims=True)
     total = np.nansum(figures, axis=2, keepdims=True)
-    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0).round(EQUAL)
 
 
 def _study(facets: Mapping[str, str]) -> tuple[str, str]:
