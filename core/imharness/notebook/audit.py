@@ -29,6 +29,7 @@ from imharness.notebook.given import array_of, component_from, track_that
 from imharness.notebook.objects import Own
 from imharness.notebook.references import references_of, trained_for
 from imharness.notebook.result import Result
+from imharness.notebook.trained import folder_of, trainer_of
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 if TYPE_CHECKING:
@@ -174,11 +175,12 @@ def audit(
     """
     from imharness.notebook.randomness import say_who_drew
 
+    seed, folder, progress = seed_of(seed), folder_of(cache), flag("progress", progress)
     if train is not None:
-        target, references = trained_for(
-            target, train, data, references, seed_of(seed), cache, flag("progress", progress)
-        )
-    elif data is not None or target is None:
+        target, references = trained_for(target, trainer_of(train, data, folder), references, seed, progress)
+    elif data is not None:
+        raise UsageError("data: is for a training function; give train, too, or leave data out.")
+    elif target is None:
         raise UsageError("target: give the outputs of a model, or a training function and its data.")
     tested = _outputs("target", target)
     if _has_both(target):

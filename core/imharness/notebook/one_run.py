@@ -16,7 +16,7 @@ from imharness.errors import UsageError
 from imharness.notebook.arguments import real, seed_of, whole
 from imharness.notebook.given import array_of, track_that
 from imharness.notebook.result import Result
-from imharness.notebook.trained import log_odds, trainer_of
+from imharness.notebook.trained import Trainer, folder_of, log_odds, trainer_of
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 FAMILIES = (
@@ -112,12 +112,15 @@ def audit_one_run(
     if not 0 < confidence < 1:
         raise UsageError(f"confidence: expected a number between 0 and 1, got {confidence:g}.")
     guesses = None if guesses is None else whole("guesses", guesses)
+    rows, seed, folder = _rows_or_count(canaries), seed_of(seed), folder_of(cache)
     if train is None:
+        if data is not None:
+            raise UsageError("data: is for a training function; give train, too, or leave data out.")
         values, coins = _given(scores, included)
     elif scores is not None or included is not None:
-        raise UsageError("scores: give scores and coins, or a training function, not both.")
+        raise UsageError("train: give scores and coins, or a training function, not both.")
     else:
-        values, coins = _trained(train, data, canaries, seed_of(seed), cache)
+        values, coins = _trained(trainer_of(train, data, folder), rows, seed)
     asked = CanaryScores(values, coins, delta, confidence, guesses)
     found: OneRunBounds = track_that("audit_one_run").audit_one_run(asked)
     return OneRunAudit("One-run audit", [_table(found)], {"canaries": lambda: _rows(asked)}, found=found)
@@ -126,8 +129,12 @@ def audit_one_run(
 def _given(scores: Any, included: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """Return the checked scores and coins."""
     values, coins = array_of("scores", scores).astype(np.float64), array_of("included", included)
-    if values.ndim != 1 or coins.shape != values.shape:
-        raise UsageError(f"included: scores and coins must have one shape (m,), got {values.shape} and {coins.shape}.")
+    for name, array in (("scores", values), ("included", coins)):
+        if array.ndim != 1:
+            raise UsageError(f"{name}: expected one number for each canary, (m,), got shape {array.shape}.")
+    if len(values) != len(coins):
+        short = "scores" if len(values) < len(coins) else "included"
+        raise UsageError(f"{short}: there must be as many scores as coins, got {len(values)} and {len(coins)}.")
     if not np.isfinite(values).all():
         raise UsageError(f"scores: number {int(np.flatnonzero(~np.isfinite(values))[0])} is NaN or infinite.")
     if not np.isin(coins, (0, 1)).all():
@@ -136,30 +143,33 @@ def _given(scores: Any, included: Any) -> tuple[npt.NDArray[np.float64], npt.NDA
 
 
 def _trained(
-    train: Any, data: Any, canaries: Any, seed: int, cache: Any
+    own: Trainer, canaries: int | npt.NDArray[np.int64], seed: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """Throw the coins, train once, and return the log odds of the canaries' labels, and the coins."""
-    own = trainer_of(train, data, cache)
-    rng = np.random.default_rng(derive_seed("one-run audit", seed))
-    rows = _canaries(canaries, len(own.labels), rng)
-    coins = rng.random(len(rows)) < 0.5
-    chosen = np.ones(len(own.labels), dtype=bool)
-    chosen[rows] = coins
-    return log_odds(own.answers(chosen, seed)[rows], own.labels[rows]), coins
+    n, rng = len(own.labels), np.random.default_rng(derive_seed("one-run audit", seed))
+    if isinstance(canaries, int):
+        if canaries > n:
+            raise UsageError(f"canaries: expected a number from 1 to {n}, the number of rows, got {canaries}.")
+        canaries = rng.permutation(n)[:canaries]
+    elif canaries.max() >= n:
+        raise UsageError(f"canaries: row numbers go from 0 to {n - 1}.")
+    coins = rng.random(len(canaries)) < 0.5
+    chosen = np.ones(n, dtype=bool)
+    chosen[canaries] = coins
+    return log_odds(own.answers(chosen, seed)[canaries], own.labels[canaries]), coins
 
 
-def _canaries(given: Any, n: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Return the row numbers of the canaries."""
+def _rows_or_count(given: Any) -> int | npt.NDArray[np.int64]:
+    """Return the number of canaries, or their row numbers."""
     found = array_of("canaries", given)
     if found.ndim == 0:
         count = whole("canaries", given)
-        if not 1 <= count <= n:
-            raise UsageError(f"canaries: expected a number from 1 to {n}, the number of rows, got {count}.")
-        return rng.permutation(n)[:count]
-    if found.ndim != 1 or found.dtype.kind not in "iu" or len(np.unique(found)) != len(found):
+        if count < 1:
+            raise UsageError(f"canaries: expected a number of at least 1, got {count}.")
+        return count
+    is_rows = found.ndim == 1 and found.dtype.kind in "iu" and len(found) and found.min() >= 0
+    if not is_rows or len(np.unique(found)) != len(found):
         raise UsageError("canaries: expected their number, or distinct row numbers.")
-    if len(found) and not 0 <= found.min() <= found.max() < n:
-        raise UsageError(f"canaries: row numbers go from 0 to {n - 1}.")
     return found.astype(np.int64)
 
 

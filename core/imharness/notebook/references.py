@@ -14,7 +14,7 @@ from imharness.errors import UsageError
 from imharness.notebook.arguments import whole, wrong
 from imharness.notebook.given import array_of
 from imharness.notebook.progress import shown_progress
-from imharness.notebook.trained import Trainer, trainer_of
+from imharness.notebook.trained import Trainer
 
 COUNT, FEWEST, MOST = 16, 4, 4096
 """The number of reference models that are trained by default, and the bounds of this number."""
@@ -35,7 +35,7 @@ def references_of(given: Any) -> GivenReferences:
 
 
 def trained_for(
-    target: Any, train: Any, data: Any, references: Any, seed: int, cache: Any, progress: bool
+    target: Any, own: Trainer, references: Any, seed: int, progress: bool
 ) -> tuple[Any, dict[str, npt.NDArray[Any]]]:
     """Return the target, which is trained where it is None, and the answers of trained reference models.
 
@@ -45,7 +45,6 @@ def trained_for(
     count = COUNT if references is None else whole("references", references)
     if not FEWEST <= count <= MOST:
         raise UsageError(f"references: expected a number from {FEWEST} to {MOST}, got {count}.")
-    own = trainer_of(train, data, cache)
     masks = halves(len(own.labels), count, seed)
     models = [] if target is not None else [(_half(len(own.labels), "target", seed), "target")]
     models += [(mask, f"reference {number}") for number, mask in enumerate(masks)]

@@ -65,8 +65,15 @@ class Trainer:
         return found
 
 
-def trainer_of(train: Any, data: Any, cache: Any) -> Trainer:
-    """Return the checked arguments ``train``, ``data`` and ``cache``; raises `UsageError` that names one of them."""
+def folder_of(cache: Any) -> Path:
+    """Return the folder that the argument ``cache`` means; raises `UsageError`."""
+    if cache is None:
+        return Path(platformdirs.user_cache_dir("image-privacy-harness")) / "trainings"
+    return Path(place("cache", cache, "a folder"))
+
+
+def trainer_of(train: Any, data: Any, folder: Path) -> Trainer:
+    """Return the checked arguments ``train`` and ``data``; raises `UsageError` that names one of them."""
     if not callable(train):
         raise wrong("train", "a function train(indices, seed) that returns a model", train)
     if not (isinstance(data, tuple | list) and len(data) == 2):
@@ -76,9 +83,6 @@ def trainer_of(train: Any, data: Any, cache: Any) -> Trainer:
         raise UsageError(f"data: labels must be whole numbers from 0, shape (n,), got {labels.dtype} {labels.shape}.")
     if not hasattr(inputs, "__getitem__") or len(inputs) != len(labels):
         raise UsageError(f"data: there must be as many inputs as labels, {len(labels)}, indexed by row.")
-    folder = Path(platformdirs.user_cache_dir("image-privacy-harness")) / "trainings"
-    if cache is not None:
-        folder = Path(place("cache", cache, "a folder"))
     try:
         identity = digest_of((train, inputs, labels))
     except Undigestible as error:

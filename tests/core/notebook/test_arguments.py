@@ -59,6 +59,7 @@ FINE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "evaluator": (ih.evaluator, {"fn": score_of}),
     "evaluate": (lambda objects, **further: ih.evaluate(objects, **further), {"objects": "flip"}),
     "audit": (ih.audit, {"target": OUTPUTS}),
+    "audit_one_run": (ih.audit_one_run, {"scores": MANY, "included": MANY % 2}),
     "reconstruct": (
         ih.reconstruct,
         {"gradients": [torch.zeros(2, 192), torch.zeros(2)], "model": MODEL, "shape": (3, 8, 8)},
@@ -92,7 +93,14 @@ FITS: dict[str, dict[str, str]] = {
         "objects": "", "track": "", "against": "None", "dataset": "None", "limit": "None int", "seed": "int",
         "device": "", "store": "None str", "progress": "",
     },
-    "audit": {"target": "", "shadow": "None", "evaluators": "None"},
+    "audit": {
+        "target": "", "shadow": "None", "references": "None", "train": "None", "data": "None", "evaluators": "None",
+        "seed": "int", "cache": "None str", "progress": "",
+    },
+    "audit_one_run": {
+        "scores": "", "included": "", "train": "None", "data": "None", "canaries": "int list", "delta": "",
+        "confidence": "", "guesses": "None int", "seed": "int", "cache": "None str",
+    },
     "reconstruct": {
         "gradients": "", "model": "", "shape": "", "attack": "", "originals": "None", "metrics": "", "seed": "int",
     },

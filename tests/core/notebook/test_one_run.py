@@ -33,7 +33,7 @@ def test_scores_and_coins_give_two_lower_bounds() -> None:
 @pytest.mark.parametrize(
     ("given", "more", "said"),
     [
-        ((np.zeros(5), np.zeros(4)), {}, "included: scores and coins must have one shape"),
+        ((np.zeros(5), np.zeros(4)), {}, "included: there must be as many scores as coins, got 5 and 4"),
         ((np.full(50, np.nan), np.arange(50) % 2), {}, "scores: number 0 is NaN"),
         ((np.zeros(50), np.arange(50)), {}, "included: must hold true and false"),
         ((np.zeros(10), np.arange(10) % 2), {}, "scores: at least 20 canaries"),
@@ -41,7 +41,7 @@ def test_scores_and_coins_give_two_lower_bounds() -> None:
         ((np.zeros(50), np.arange(50) % 2), {"delta": 1}, "delta: expected"),
         ((np.zeros(50), np.arange(50) % 2), {"confidence": 95}, "confidence: expected a number between 0 and 1"),
         ((np.zeros(50), np.arange(50) % 2), {"guesses": 51}, "guesses: expected a number from 2 to 50"),
-        ((np.zeros(50), np.arange(50) % 2), {"train": len, "data": 1}, "scores: give scores and coins, or"),
+        ((np.zeros(50), np.arange(50) % 2), {"train": len, "data": 1}, "train: give scores and coins, or"),
         ((), {"train": 3, "data": 1}, "train: expected a function"),
         ((), {"train": len, "data": 1}, "data: expected a pair"),
         ((), {"train": len, "data": ([1, 2], [0, 1]), "canaries": 3}, "canaries: expected a number from 1 to 2"),
