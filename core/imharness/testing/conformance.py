@@ -20,6 +20,7 @@ from imharness.components.registry import checked_offer
 from imharness.contracts.component import Component
 from imharness.errors import ContractError, HarnessError, PluginError, Unavailable, UsageError
 from imharness.testing.devices import on_accelerator, stays
+from imharness.testing.placement import ACCELERATOR, MAC
 from imharness.testing.probe import Probe
 from imharness.testing.probes import probe_of
 from imharness.testing.usual import again, copied, usual, usual_inputs
@@ -145,7 +146,7 @@ def quick_checks(component: Component, probe: Probe) -> Iterator[tuple[str, Call
 
 def _on_devices(component: Component, probe: Probe) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "keeps every tensor on its device", lambda: stays(component, probe)
-    yield "runs on the accelerator too", lambda: _on_cuda(probe)
+    yield "runs on the accelerator too", lambda: _on_real_one(probe)
     yield "time and memory", lambda: _cost(probe)
 
 
@@ -243,10 +244,12 @@ def _at(component: Component, field: str, value: float, probe: Probe) -> str:
     return f"{field} = {value:g}"
 
 
-def _on_cuda(probe: Probe) -> str:
-    if not torch.cuda.is_available():
-        raise Skipped("no accelerator on this machine")
-    return on_accelerator(probe)
+def _on_real_one(probe: Probe) -> str:
+    if torch.cuda.is_available():
+        return on_accelerator(probe, ACCELERATOR)
+    if torch.backends.mps.is_available():
+        return on_accelerator(probe, MAC)
+    raise Skipped("no accelerator on this machine")
 
 
 def _cost(probe: Probe) -> str:

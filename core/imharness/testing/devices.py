@@ -45,7 +45,7 @@ def stays(component: Component, probe: Probe, accelerator: torch.device = ACCELE
     return told
 
 
-def on_accelerator(probe: Probe, device: torch.device = ACCELERATOR) -> str:
+def on_accelerator(probe: Probe, device: torch.device) -> str:
     """Call the component on the CPU and on an accelerator, and return how far the results are apart."""
     first = usual(probe)
     here, seeds = first.flat, first.seeds

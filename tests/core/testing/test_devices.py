@@ -26,9 +26,9 @@ from imharness.images import (
     Purification,
 )
 from imharness.membership import MembershipDefenseInfo, MembershipEvaluator, MembershipRelease, MembershipTraining
-from imharness.testing import trials
+from imharness.testing import conformance, trials
 from imharness.testing.conformance import CheckResult
-from imharness.testing.placement import ACCELERATOR, acted_accelerator
+from imharness.testing.placement import ACCELERATOR, MAC, acted_accelerator
 
 CHECK = "keeps every tensor on its device"
 HOST = torch.full((1,), 0.5)
@@ -237,6 +237,20 @@ def test_an_acted_accelerator_takes_lists_as_indices() -> None:
     with acted_accelerator():
         there = picked(ACCELERATOR)
     assert there == here
+
+
+def test_a_component_is_called_on_the_accelerator_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[torch.device] = []
+    monkeypatch.setattr(conformance, "on_accelerator", lambda probe, device: called.append(device) or "called")
+    component = purification(lambda images, rng: images)
+    [trial] = [own for own in trials(component, 1) if own.check == "runs on the accelerator too"]
+    said = []
+    for cuda, mac in ((False, False), (False, True), (True, False)):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda cuda=cuda: cuda)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda mac=mac: mac)
+        said.append(trial.run().message)
+    assert said == ["no accelerator on this machine", "called", "called"]
+    assert called == [MAC, ACCELERATOR]
 
 
 def test_nothing_of_the_act_is_left_behind() -> None:

@@ -7,6 +7,7 @@ import torch
 from imharness.components.registry import installed
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
+from imharness.planning.profiles import load_profile
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
@@ -72,6 +73,13 @@ def test_an_attack_is_narrowed_by_its_label_and_else_by_its_id() -> None:
     ]
     guessed = [task.spec.components["metric"].label for task in graph.tasks.values() if task.spec.step == "guess"]
     assert guessed == ["harness/psnr"]
+
+
+def test_dlg_and_idlg_have_the_evaluations_of_their_authors() -> None:
+    """300 iterations of L-BFGS, each of up to 20 evaluations; one step of ours is one evaluation."""
+    for name in ("embedded", "paper"):
+        given = load_profile(name).tracks[TRACK].parameters
+        assert {given[f"harness/{attack}"]["iterations"] for attack in ("dlg", "idlg")} == {300 * 20}, name
 
 
 def test_an_attack_is_not_run_twice_where_nothing_was_pruned(tmp_path: Path) -> None:
