@@ -1,8 +1,8 @@
 """Say what is wrong with the files of a wheel and a source distribution in a folder; exit 1 if anything is.
 
-Every file of the packages that the repository holds must be in both, and nothing else may be in the wheel but the pages of
-the documentation that pyproject.toml puts there. Where
-HARNESS_REPOSITORY says where the project is kept, the wheel must say it, too, and its README may have no relative link.
+Every file of the packages that the repository holds must be in both, and nothing else may be in the wheel but the pages
+of the documentation that pyproject.toml puts there. Where HARNESS_REPOSITORY says where the project is kept, the wheel
+must say it, too, and its README may have no relative link.
 """
 
 import os

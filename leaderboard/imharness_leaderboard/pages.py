@@ -43,6 +43,7 @@ from imharness_leaderboard.home import home_of, question_of, write_numbers
 from imharness_leaderboard.methods import methods
 from imharness_leaderboard.numbers import (
     comparison_index,
+    forms_of,
     write_comparisons,
     write_results,
     write_tables,
@@ -172,6 +173,7 @@ class _Build:
             boards=self.boards,
             themes=list(THEMES),
             release=self.release,
+            forms_of=forms_of,
             ranked_variants=ranked_variants,
             standing_word=standing_word,
             standing_in_words=marks.standing_of,
