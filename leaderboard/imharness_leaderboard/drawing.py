@@ -89,7 +89,8 @@ def place_labels(
 ) -> list[Label]:
     """Return labels that cover neither each other nor a mark; those without room are left out.
 
-    `first`: the marks that are labelled before all others, in order, or alone unless `all` are. `frame`: left, top, right and bottom end of the
+    `first`: the marks that are labelled before all others, in order, or alone unless
+    `all` are. `frame`: left, top, right and bottom end of the
     region for labels, px.
     """
     taken = [(m.x - 6, m.y - 6, m.x + 6, m.y + 6) for m in marks]

@@ -42,8 +42,8 @@ class Bar:
 class Front:
     """A drawing in px.
 
-    `entries`: the entry of each mark. `shade`: x and width of the region that does not pass the gate, and `doubt` of the
-    interval of the gate; None where there is none. `line`: the points of the front in SVG's notation. `scale`: the
+    `entries`: the entry of each mark. `shade`: x and width of the region that does not pass the gate, and `doubt` of
+    the interval of the gate; None where there is none. `line`: the points of the front in SVG's notation. `scale`: the
     numbers at the bottom and at the top, with which a script moves the marks.
     """
 

@@ -1,4 +1,4 @@
-"""What each attack does to each entry, as a table whose cells are coloured: the stronger, the more the attack achieves."""
+"""What each attack does to each entry: a table with coloured cells, the stronger the more the attack achieves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from imharness.results.rankings import Ranking
 from imharness_leaderboard.names import display_names
 from imharness_leaderboard.scores import Scores
-from imharness_leaderboard.worst_case import setting_means
+from imharness_leaderboard.worst_case import Floats, setting_means
 
 MOST = 40
 """The largest number of attacks that are shown."""
@@ -73,18 +73,18 @@ def heat_of(scores: Scores, ranking: Ranking, names: Mapping[str, str]) -> Heat 
     return Heat(f"{worst} does most, on average over all rows", columns, list(zip(entries, cells, strict=True)), both)
 
 
-def _mean(block: np.ndarray) -> np.ndarray:
+def _mean(block: Floats) -> Floats:
     known = ~np.isnan(block)
     total = np.where(known, block, 0.0).sum(axis=1)
-    return np.divide(total, known.sum(axis=1), out=np.full(len(block), np.nan), where=known.any(axis=1))
+    found: Floats = np.divide(total, known.sum(axis=1), out=np.full(len(block), np.nan), where=known.any(axis=1))
+    return found
 
 
-def _worst(columns: Sequence[Column], harm: np.ndarray, both: bool) -> str:
+def _worst(columns: Sequence[Column], harm: Floats, both: bool) -> str:
     whole = ~np.isnan(harm).any(axis=1)
-    if not whole.any():
-        whole[:] = True
-    known = np.where(np.isnan(harm[whole]), -np.inf, harm[whole]).mean(axis=0)
-    column = columns[int(np.argmax(known))]
+    known = harm[whole] if whole.any() else harm
+    means = np.where(np.isnan(known), -np.inf, known).mean(axis=0)
+    column = columns[int(np.argmax(means))]
     if not both:
         return column.name
     return f"{column.name} {'that knows the entry' if column.aware else 'that does not know the entry'}"

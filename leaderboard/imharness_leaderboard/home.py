@@ -11,9 +11,9 @@ from imharness.results.boards import Board
 from imharness.results.findings import Tier, by_tier
 from imharness_leaderboard.addresses import data_file
 from imharness_leaderboard.folder import SiteFolder
+from imharness_leaderboard.knowing import Slope, known_of, slope_of
 from imharness_leaderboard.leads import Lead, first_of
 from imharness_leaderboard.rankings import RankedRow, RankingView
-from imharness_leaderboard.knowing import Slope, known_of, slope_of
 
 NO_TITLE = "Which defense, metric or evaluator holds?"
 

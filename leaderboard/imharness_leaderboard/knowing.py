@@ -12,14 +12,16 @@ from imharness.results.comparisons import Comparison
 from imharness.results.rankings import Ranking
 from imharness.results.told import places
 from imharness.statistics.bootstrap import Interval, mean_intervals
-from imharness_leaderboard.drawing import Scale, scale_of
+from imharness_leaderboard.drawing import Scale, scale_of, width_of
 from imharness_leaderboard.names import display_name, spelled_measure
 from imharness_leaderboard.scores import Scores
 
 MOVED, HOLD = 3, 2
 """How many entries are drawn because they move most, and because they hold best."""
-APART, LIFT = 17.0, 4.0
-"""The least distance of two labels, and how far the middle of a text lies above its base line, px."""
+APART, LIFT, BESIDE = 17.0, 4.0, 74.0
+"""The least distance of labels, how far the middle of a text lies above its base line, and the room for numbers, px."""
+COSTS = ", costs too much"
+"""What follows the name of an entry that holds and costs too much."""
 
 Pair = tuple[Interval, Interval]
 
@@ -74,7 +76,7 @@ class Known:
 
 
 def known_of(scores: Scores, ranking: Ranking) -> Known | None:
-    """Return the attack that gains most by knowing the entries, and the entries to draw; None without such an attack."""
+    """Return the attack that gains most by knowing the entries, with the entries to draw; None without such one."""
     both_ways = _both_ways(scores.comparison, ranking)
     found = [own for attack, both in both_ways.items() if (own := _of(scores, ranking, attack, both))]
     sign = _harm(scores.comparison)
@@ -138,12 +140,13 @@ def slope_of(
 ) -> Slope:
     """Return the drawing of an attack; `names`: label -> what it is called."""
     narrow = width < 500
-    left, right, top, bottom = (70.0, 138.0, 46.0, 12.0) if narrow else (110.0, 218.0, 46.0, 12.0)
     rows = [(label, kind, known.pairs[label]) for label, kind in known.lines]
+    called = {label: "No defense" if kind == "undefended" else names.get(label, label) for label, kind, _ in rows}
+    left, top, bottom = (70.0 if narrow else 110.0), 46.0, 12.0
+    right = BESIDE + max(map(width_of, called.values())) + (0.0 if narrow else width_of(COSTS))
     numbers = [n for _, _, pair in rows for own in pair for n in (own.value, own.low, own.high) if np.isfinite(n)]
     y = scale_of(numbers, height - bottom, top, 0.05)
     text = f"{{:z.{comparison.decimals}f}}"
-    called = {label: "No defense" if kind == "undefended" else names.get(label, label) for label, kind, _ in rows}
     labels = [_spread([y(pair[end].value) for _, _, pair in rows], top, height - bottom) for end in (0, 1)]
     lines = [
         Line(
@@ -187,8 +190,8 @@ def _title(lines: Sequence[Line], attack: str, measure: str) -> str:
     plain, *others = lines
     moved = next(line for line in others if line.kind == "moves")
     return (
-        f"{moved.name}: {measure} goes from {moved.before} to {moved.after} once {attack} knows it; without a defense it is "
-        f"{plain.after}"
+        f"{moved.name}: {measure} goes from {moved.before} to {moved.after} once {attack} knows it; without a defense "
+        f"it is {plain.after}"
     )
 
 

@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 320.0, 28.0
 
 
 class Lane(NamedTuple):
-    """Where a row's number under the worst attack, its interval, and its number under the unaware attacker stand, px."""
+    """Where a row's number under the worst attack, its interval, and its number under the unaware attacker are, px."""
 
     low: float | None
     at: float | None
@@ -26,8 +26,8 @@ class Lane(NamedTuple):
 class Lanes:
     """What all lanes of a ranking share.
 
-    `controls`: the lines of the controls, px and whether it is the undefended entry. `ticks`: the numbers above. `plain`:
-    the place of the undefended entry's line, None where it has no number.
+    `controls`: the lines of the controls, px and whether it is the undefended entry. `ticks`: the numbers above.
+    `plain`: the place of the undefended entry's line, None where it has no number.
     """
 
     def __init__(self, scale: Scale, controls: Sequence[tuple[float, bool]]) -> None:

@@ -1,9 +1,9 @@
 """What a board found before all: one sentence for its page, and the title of the whole site.
 
-A board's findings are sorted by what a reader must know first. The first rule that applies leads:
+The findings of a board are sorted by what a reader must know first. The first rule that applies leads:
 
-1. fails: of the entries that are shown to be better than no defense while the attacker does not know them, at least two,
-   and at least half, are shown to do worse once the attacker knows them and keep less than half of that advantage;
+1. fails: of the entries that are shown to be better than no defense while the attacker does not know them, at least
+   two, and at least half, are shown to do worse once the attacker knows them and keep less than half of that advantage;
 2. wins: one entry wins;
 3. moves: at least half of the entries are shown to do worse once the attacker knows them;
 4. costs: at least half of the entries are shown to cost too much;
@@ -83,7 +83,8 @@ def _leads(board: _Board) -> Iterator[Lead]:
     n, of = len(failed), len(strong)
     if n >= 2 and 2 * n >= of:
         title = f"{entries.capitalize()} that look strong often fail once the attacker knows them"
-        text = f"{n} of {of} {entries} that look strong keep less than half of that protection once the attacker knows them."
+        kept = "keep less than half of that protection once the attacker knows them"
+        text = f"{n} of {of} {entries} that look strong {kept}."
         yield Lead("fails", n, of, title, text)
     if board.ranking.winner:
         title = f"{board.names[board.ranking.winner]} holds, even against attackers who know it"

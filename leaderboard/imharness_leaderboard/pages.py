@@ -35,14 +35,16 @@ from imharness_leaderboard.citations import bibtex, caveats, cff, entry_citation
 from imharness_leaderboard.comparison_pictures import comparison_pictures
 from imharness_leaderboard.conditions import with_conditions
 from imharness_leaderboard.current import current_boards
-from imharness_leaderboard.entries import EntryView, entry_views, standing_word
+from imharness_leaderboard.entries import EntryView, entry_views, ranked_variants, standing_word
 from imharness_leaderboard.feed import atom_feed
 from imharness_leaderboard.folder import SiteFolder, json_text
 from imharness_leaderboard.gallery import GalleryExample, write_gallery
 from imharness_leaderboard.home import home_of, question_of, write_numbers
+from imharness_leaderboard.knowing import COSTS
 from imharness_leaderboard.methods import methods
 from imharness_leaderboard.numbers import (
     comparison_index,
+    forms_of,
     write_comparisons,
     write_results,
     write_tables,
@@ -172,12 +174,15 @@ class _Build:
             boards=self.boards,
             themes=list(THEMES),
             release=self.release,
+            forms_of=forms_of,
+            ranked_variants=ranked_variants,
             standing_word=standing_word,
             standing_in_words=marks.standing_of,
             standing_of=self._standing,
             link_of=self._link,
             shown_value=tables.shown,
             large=LARGE,
+            costs_words=COSTS,
         )
         return found
 
@@ -240,7 +245,7 @@ class _Build:
         studies = [table for table in board.tables if table.id not in {view.table.id for view in views}]
         plain = studies.pop(0) if studies and not views else None
         first, more = _first_pictures(board, pictures)
-        about = {"here": here, "board": board, "rankings": views, "gallery": bool(gallery), "studies": studies}
+        about: dict[str, Any] = {"here": here, "board": board, "rankings": views, "studies": studies}
         question = question_of(board, views[0].table.entry) if views else board.question or board.title
         if self._write_published(board):
             self.published.add(board.track)
@@ -250,6 +255,7 @@ class _Build:
             title=question,
             pictures=first,
             plain=plain,
+            gallery=bool(gallery),
             published=board.track in self.published,
             more=len(more),
             **about,

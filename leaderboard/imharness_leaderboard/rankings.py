@@ -287,7 +287,7 @@ class RankingView:
         return found
 
     def _row(self, row: Row) -> RankedRow:
-        place, worst = self.ranking.places[row.label], row.values.get("worst")
+        place = self.ranking.places[row.label]
         parts = {e.label: e for e in self.board.entries}
         entries = [parts[part] for part in dict.fromkeys([row.label, *row.label.split(" + ")]) if part in parts]
         return RankedRow(

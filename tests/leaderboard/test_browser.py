@@ -41,7 +41,7 @@ KINDS = ("index.html", "acme--evil.html", "plain.html", "acme--evil/main.html", 
          "plain/many.html", "acme--evil/gallery.html", "entries/defense-acme--blur.html",
          "entries/defense-harness--none.html", "contest/contest.html", "methods.html",
          "changes.html", "data.html", "compare.html", "contest.html", "contest.html?attacker=aware", "cite.html",
-         "submit.html")  # fmt: skip
+         "submit.html", "contest/studies.html", "contest/details/contest-harness--none.html")  # fmt: skip
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -52,6 +52,7 @@ def test_axe_finds_nothing_and_nothing_runs_off_the_page(page: Page, size: str) 
         settled(page, name)
         page.evaluate("document.querySelectorAll('main details').forEach((d) => { d.open = !d.closest('.tools'); })")
         page.evaluate("document.querySelectorAll('a.open').forEach((link) => link.click())")
+        page.wait_for_load_state("networkidle")
         for theme in reversed(AXE_RUN):
             page.emulate_media(color_scheme=theme)
             width = page.evaluate("document.documentElement.scrollWidth")

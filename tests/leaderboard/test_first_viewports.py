@@ -1,0 +1,365 @@
+"""What a first glance at the home page and at a track's page tells, and that it comes from the boards."""
+
+import functools
+import http.server
+import random
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from imharness.contests import share_of
+from imharness.results.store import Store
+from imharness.tables import Blocks, Value
+from imharness_leaderboard.heats import heat_of
+from imharness_leaderboard.knowing import APART, _spread, known_of, slope_of
+from imharness_leaderboard.leads import Lead, first_of, lead_of
+from imharness_leaderboard.names import display_names, in_names
+from imharness_leaderboard.pages import build_site
+from imharness_leaderboard.scores import Scores
+
+from .browsing import opened, settled, watched
+from .conftest import _Quiet, board
+from .contested import (
+    ATTACKS,
+    FLIP,
+    JPEG,
+    MEDIAN,
+    METRICS,
+    NOISE,
+    NONE,
+    PROXIES,
+    UTILITY,
+    blocks,
+    near,
+    report,
+    rules,
+)
+
+WIDTHS = (1440, 1280, 768, 390)
+
+
+def weak(scores: Blocks) -> Blocks:
+    """Return the same scores, but attackers who know JPEG and the median move them as far as no defense."""
+    found, plain = [], scores.entries.index(NONE)
+    for facets, block in zip(scores.conditions, scores.values["d"], strict=True):
+        own = block.copy()
+        if facets["attacker"] == "adaptive":
+            for label in (JPEG, MEDIAN):
+                own[scores.entries.index(label)] = block[plain] + 0.1
+        found.append(own)
+    return replace(scores, values={"d": tuple(found)})
+
+
+def names_of(made) -> dict[str, str]:
+    return display_names([row.label for row in made.tables[0].rows])
+
+
+def means(scores: Blocks, attacker: str) -> dict[str, float]:
+    """Return the mean of each entry over all settings with an attacker, one number after the other."""
+    kept = [b for c, b in zip(scores.conditions, scores.values["d"], strict=True) if c["attacker"] == attacker]
+    return {label: float(np.mean([b[i] for b in kept])) for i, label in enumerate(scores.entries)}
+
+
+class TestWhatLeads:
+    def test_entries_that_look_strong_and_fail_are_counted_as_from_the_raw_scores(self) -> None:
+        scores = weak(blocks())
+        made = report(scores)
+        found = lead_of(made.rankings[0], made.tables[0], names_of(made))
+        before, after = means(scores, "fixed"), means(scores, "adaptive")
+        seems = {label: before[NONE] - before[label] for label in (FLIP, JPEG, MEDIAN, NOISE)}
+        strong = [label for label, gain in seems.items() if gain > 3]
+        failed = [label for label in strong if after[NONE] - after[label] < 0.5 * seems[label]]
+        assert (found.kind, found.count, found.of) == ("fails", len(failed), len(strong)) == ("fails", 3, 4)
+        assert found.title == "Defenses that look strong often fail once the attacker knows them"
+        assert found.sentence.startswith("3 of 4 defenses that look strong keep less than half of that protection")
+
+    def test_a_winner_leads_where_few_fail(self) -> None:
+        made = report()
+        found = lead_of(made.rankings[0], made.tables[0], names_of(made))
+        assert (found.kind, made.rankings[0].winner) == ("wins", JPEG)
+        assert found.sentence == in_names(made.rankings[0].claim, names_of(made)).partition(" Proxies: ")[0]
+
+    def test_without_findings_nothing_is_claimed(self) -> None:
+        made = report()
+        ranking = made.rankings[0].model_copy(update={"findings": (), "winner": ""})
+        found = lead_of(ranking, made.tables[0], names_of(made))
+        assert (found.kind, found.sentence) == ("open", "No defense is shown yet to protect better than others.")
+
+    def test_the_first_rule_then_the_most_entries_give_the_title(self) -> None:
+        def lead(kind, count: int) -> Lead:
+            return Lead(kind, count, 9, "", "")
+
+        assert first_of([lead("better", 9), lead("fails", 2), lead("fails", 5), lead("wins", 1)]) == 2
+        assert first_of([lead("open", 0), lead("costs", 3), lead("moves", 1)]) == 2
+
+
+class TestTheDrawing:
+    def test_the_attack_that_gains_most_is_drawn_with_the_means_of_its_scores(self) -> None:
+        scores = blocks()
+        made = report(scores)
+        comparison, numbers = made.comparisons[0].stored()
+        own = Scores(board(), comparison, numbers)
+        known = known_of(own, made.rankings[0])
+        assert known is not None
+
+        def mean(label: str, attack: str, attacker: str) -> float:
+            kept = scores.part(scores.where(attack=attack, attacker=attacker)).values["d"]
+            return float(np.mean([block[scores.entries.index(label)] for block in kept]))
+
+        able = [label for label in known.pairs if label != NONE]
+        gains = {a: np.mean([mean(e, a, "adaptive") - mean(e, a, "fixed") for e in known.pairs]) for a in ATTACKS}
+        assert known.attack == max(gains, key=lambda attack: gains[attack])
+        for label, pair in known.pairs.items():
+            for found, attacker in zip(pair, ("fixed", "adaptive"), strict=True):
+                assert found.value == pytest.approx(mean(label, known.attack, attacker), rel=1e-6)
+                assert found.low < found.value < found.high
+        moves = {label: known.pairs[label][1].value - known.pairs[label][0].value for label in able}
+        kinds = dict(known.lines)
+        assert kinds[NONE] == "undefended"
+        assert kinds[max(moves, key=lambda label: moves[label])] == "moves"
+        drawn = slope_of(known, comparison, names_of(made), "defense", 760, 420)
+        assert list(drawn.data["defense"]) == list(known.pairs)
+        assert re.search(r"Flip: D.* goes from \d.* to \d.* once .* knows it; without a defense it is \d", drawn.title)
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_labels_are_apart_and_stay_in_the_frame(self, seed: int) -> None:
+        draw = random.Random(seed)
+        wanted = [draw.uniform(20, 300) for _ in range(8)]
+        found = _spread(wanted, 20, 300)
+        order = sorted(found)
+        assert all(b - a >= APART - 0.11 for a, b in zip(order, order[1:], strict=False))
+        assert order[0] >= 20
+        assert order[-1] <= 300
+        assert [i for i in sorted(range(8), key=lambda i: wanted[i])] == sorted(range(8), key=lambda i: found[i])
+
+    def test_the_map_of_attacks_has_the_means_of_the_scores(self) -> None:
+        scores = blocks()
+        made = report(scores)
+        comparison, numbers = made.comparisons[0].stored()
+        heat = heat_of(Scores(board(), comparison, numbers), made.rankings[0], names_of(made))
+        assert heat is not None
+        column = [(c.name, c.aware) for c in heat.columns].index(("I-FGSM", True))
+        cells = dict(heat.rows)[FLIP]
+        kept = scores.part(scores.where(attack=ATTACKS[0], attacker="adaptive")).values["d"]
+        assert cells[column].text == f"{np.mean([b[scores.entries.index(FLIP)] for b in kept]):.2f}"
+        steps = [cell.step for _, line in heat.rows for cell in line if cell.text]
+        assert (min(steps), max(steps)) == (0, 10)
+        assert heat.title == "I-FGSM that knows the entry does most, on average over all rows"
+
+
+def test_a_part_that_most_labels_share_is_not_repeated() -> None:
+    rows = ["harness/lenet[channels=16] + harness/mixup", "harness/lenet[channels=16] + harness/none", "mean image"]
+    found = display_names(rows)
+    assert found == {rows[0]: "Mixup", rows[1]: "No defense", rows[2]: "mean image"}
+    assert in_names(f"{rows[0]} beats {rows[2]}.", found) == "Mixup beats mean image."
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_home_says_the_finding_first_and_fits_every_width(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    settled(page, "index.html")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("h1").bounding_box()["y"] < 200
+    assert page.locator(".slope-chart:visible").count() == 1
+    boxes = page.locator(".slope-chart:visible text").evaluate_all(
+        "(all) => all.map((one) => { const b = one.getBoundingClientRect(); return [b.left, b.right]; })"
+    )
+    assert all(left >= 0 and right <= width for left, right in boxes)
+    if width >= 1280:
+        tops = page.locator("header nav :is(a, button)").evaluate_all(
+            "(all) => all.map((one) => { const b = one.getBoundingClientRect(); return (b.top + b.bottom) / 2; })"
+        )
+        assert max(tops) - min(tops) < 6, "the header is one line"
+
+
+def test_home_shows_what_the_data_are_when_asked(page: Page) -> None:
+    settled(page, "index.html")
+    strip = page.locator(".data-strip")
+    assert strip.inner_text() == "Demo: stand-in data, not citable. Why?"
+    strip.locator("summary").click()
+    assert PROXIES[0] in strip.inner_text()
+
+
+def test_home_without_scripts_has_the_drawing_the_questions_and_its_numbers(
+    browser: Browser, address: str, built: Path
+) -> None:
+    context = browser.new_context(java_script_enabled=False, base_url=address)
+    opened_page = context.new_page()
+    opened_page.goto("index.html")
+    assert opened_page.locator(".slope-chart:visible .line").count() >= 3
+    asked = opened_page.locator(".asked section", has=opened_page.get_by_role("link", name="See ranking"))
+    counts = asked.locator(".tiers b").all_inner_texts()
+    found = report().rankings[0].findings
+    assert counts == [str(sum(own.tier == tier for own in found)) for tier in ("shown", "ruled out", "open")]
+    context.close()
+    lines = (built / "data" / "contest" / "slope.csv").read_text().splitlines()
+    assert lines[0].startswith("defense,attack,")
+    assert any(line.startswith(f'"{FLIP}"' if "," in FLIP else FLIP) for line in lines[1:])
+
+
+class TestTheRankingIsAChart:
+    @pytest.mark.parametrize("width", WIDTHS)
+    def test_it_fits_every_width_and_starts_high_up(self, page: Page, width: int) -> None:
+        page.set_viewport_size({"width": width, "height": 900})
+        settled(page, "contest.html")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.locator("tr.entry .lane").first.bounding_box()["y"] < 700
+
+    def test_those_that_may_win_are_on_top_and_controls_below(self, page: Page) -> None:
+        settled(page, "contest.html")
+        groups = page.locator("tr.entry").evaluate_all("(rows) => rows.map((row) => row.dataset.group)")
+        order = ["best", "stands", "ruled-out", "incomplete", "control"]
+        assert groups == sorted(groups, key=order.index)
+        assert (groups[0], groups[-1]) == ("best", "control")
+
+    def test_dots_stand_where_their_numbers_are_and_controls_are_lines(self, page: Page) -> None:
+        settled(page, "contest.html")
+        drawn = page.locator("tr.entry").evaluate_all(
+            "(rows) => rows.map((row) => [row.dataset.label, Number(row.querySelector('.dot').getAttribute('cx')),"
+            " Number(row.querySelector('.hollow').getAttribute('cx')),"
+            " Number(row.querySelector('.lane .plain').getAttribute('x1'))])"
+        )
+        values = {row.label: row.values for row in report().tables[0].rows}
+        numbers = [values[label]["worst"].value for label, *_ in drawn]
+        places = [x for _, x, _, _ in drawn]
+        slope, start = np.polyfit(numbers, places, 1)
+        assert places == pytest.approx([slope * v + start for v in numbers], abs=0.2)
+        hollow = [slope * values[label]["unaware"].value + start for label, *_ in drawn]
+        assert [x for _, _, x, _ in drawn] == pytest.approx(hollow, abs=0.3)
+        plain = slope * values[NONE]["worst"].value + start
+        assert {x for *_, x in drawn} == {pytest.approx(plain, abs=0.2)}
+
+    def test_sort_filter_and_picks_are_kept_in_the_address(self, page: Page) -> None:
+        settled(page, "contest.html")
+        page.locator("thead").get_by_role("button", name="D, % of the range").or_(
+            page.locator("th[data-sort=worst] button")
+        ).first.click()
+        rows = page.locator("tr.entry:visible")
+        shown = [float(v) for v in rows.locator(".value").all_inner_texts()]
+        assert shown == sorted(shown)
+        page.get_by_label("Filter").fill("j")
+        page.get_by_label("Filter").fill("jpeg")
+        expect(rows).to_have_count(1)
+        rows.get_by_role("checkbox").check()
+        link = page.url
+        settled(page, "about:blank")
+        settled(page, link)
+        expect(rows).to_have_count(1)
+        assert rows.get_by_role("checkbox").is_checked()
+        assert page.locator("th[data-sort=worst]").get_attribute("aria-sort") == "ascending"
+        assert "JPEG" in page.locator(".picked").inner_text()
+
+    def test_a_row_and_its_mark_light_up_together(self, page: Page) -> None:
+        settled(page, "contest.html")
+        page.locator(f"tr.entry[data-label='{FLIP}']").hover()
+        assert page.locator(".front .mark.on").get_attribute("data-label") == FLIP
+        page.locator(f".front .mark[data-label='{MEDIAN}']").hover()
+        assert page.locator("tr.entry.on").get_attribute("data-label") == MEDIAN
+
+    def test_protection_against_utility_follows_what_is_picked(self, page: Page) -> None:
+        settled(page, f"contest.html?attacker=unaware&metric={METRICS[0]}")
+        page.locator("table.ranking[data-result]").wait_for()
+        drawn = page.locator(".front circle.mark").evaluate_all(
+            "(all) => all.map((one) => [one.dataset.label, Number(one.getAttribute('cy'))])"
+        )
+        values = page.locator("tr.entry").evaluate_all(
+            "(rows) => rows.map((row) => [row.dataset.label, Number(row.querySelector('.value').textContent)])"
+        )
+        worst = dict(values)
+        numbers, places = [worst[label] for label, _ in drawn], [y for _, y in drawn]
+        slope, start = np.polyfit(numbers, places, 1)
+        assert slope > 0, "less harm is above"
+        assert places == pytest.approx([slope * v + start for v in numbers], abs=1.5)
+
+    def test_numbers_of_the_map_do_not_overlap(self, page: Page) -> None:
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            settled(page, "contest.html")
+            over = page.locator(".heat-map td").evaluate_all(
+                "(cells) => cells.filter((cell) => cell.scrollWidth > cell.clientWidth).length"
+            )
+            assert over == 0
+        assert page.locator(".heat-map td").count() >= 20
+
+    def test_details_are_fetched_when_opened_and_pictures_are_few(self, page: Page, built: Path) -> None:
+        assert "Reproduce this row" not in (built / "contest.html").read_text()
+        for name in ("contest.html", "acme--evil.html", "plain.html"):
+            assert len(re.findall(r"<figure><h3>|in-light", (built / name).read_text())) <= 5
+        settled(page, "contest.html")
+        page.locator(f"tr.entry[data-label='{JPEG}']").get_by_role("button", name="details").click()
+        page.locator(".more-row h3", has_text="Reproduce this row").wait_for()
+        assert page.locator(".more-row img").first.evaluate("(image) => image.src").startswith("http")
+
+    def test_study_tables_are_a_page_of_their_own(self, page: Page) -> None:
+        settled(page, "contest.html")
+        assert page.locator("table[data-table]").count() == 0
+        page.get_by_role("link", name="Study tables").first.click()
+        page.get_by_text("Mean over attacks, as in the paper").wait_for()
+
+
+COPIES = 70
+
+
+def crowd() -> Blocks:
+    """Return the scores with many further entries, each a little worse than the one before."""
+    scores = blocks()
+    jpeg = scores.entries.index(JPEG)
+    labels = tuple(f"acme/copy-{i:02d}" for i in range(COPIES))
+    order = np.argsort([*scores.entries, *labels])
+    grown = tuple(
+        np.concatenate([block, [block[jpeg] + 0.2 * (i + 1) for i in range(COPIES)]])[order].astype(np.float32)
+        for block in scores.values["d"]
+    )
+    return replace(scores, entries=tuple(sorted((*scores.entries, *labels))), values={"d": grown})
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a site whose ranking has more rows than a page shows."""
+    folder = tmp_path_factory.mktemp("crowd")
+    store, scores = Store(folder / "store"), crowd()
+    utility = {label: UTILITY.get(label, UTILITY[JPEG]) for label in scores.entries}
+    column = replace(rules(blocks()).utility, value=lambda label: Value(value=utility[label], low=0.5, high=0.99, n=24))
+    gate = share_of("SROCC clean", NONE, 0.05, lambda label: (near(utility[label]), near(UTILITY[NONE])))
+    made = report(scores, utility=column, gates=[gate])
+    stored = [own.stored() for own in made.comparisons]
+    facts = {"tables": tuple(made.tables), "rankings": tuple(made.rankings), "charts": ()}
+    own = board(comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts)
+    store.save_board(own, {c.id: numbers for c, numbers in stored})
+    build_site(folder / "store", folder / "site")
+    handler = functools.partial(_Quiet, directory=str(folder / "site"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+def test_fifty_rows_are_shown_and_the_page_is_kept_by_back(browser: Browser, crowded: str) -> None:
+    for made in opened(browser, crowded):
+        for page in watched(made, crowded):
+            settled(page, "crowd.html")
+            rows = page.locator("tr.entry:visible")
+            expect(rows).to_have_count(50)
+            page.get_by_role("button", name="Next").click()
+            expect(rows).to_have_count(COPIES + 6 - 50)
+            assert "page=2" in page.url
+            page.go_back()
+            expect(rows).to_have_count(50)
+
+
+def test_without_scripts_all_rows_are_there(browser: Browser, crowded: str) -> None:
+    context = browser.new_context(java_script_enabled=False, base_url=crowded)
+    opened_page = context.new_page()
+    opened_page.goto("crowd.html")
+    assert opened_page.locator("tr.entry:visible").count() == COPIES + 6
+    assert unescape(opened_page.locator("h1").inner_text()) == "Which defense protects best when the attacker knows it?"
+    context.close()
