@@ -1,7 +1,8 @@
 """Say what is wrong with the files of a wheel and a source distribution in a folder; exit 1 if anything is.
 
-Every file of the packages that the repository holds must be in both, and nothing else may be in the wheel. Where
-HARNESS_REPOSITORY says where the project is kept, the wheel must say it, too, and its README may have no relative link.
+Every file of the packages that the repository holds must be in both, and nothing else may be in the wheel but the pages
+of the documentation that pyproject.toml puts there. Where HARNESS_REPOSITORY says where the project is kept, the wheel
+must say it, too, and its README may have no relative link.
 """
 
 import os
@@ -9,6 +10,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -28,7 +30,8 @@ def main() -> None:
         (metadata,) = (archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA"))
     with tarfile.open(source) as archive:
         shipped = {name.partition("/")[2] for name in archive.getnames()}
-    expected = {name.partition("/")[2] for name in ours}
+    included = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]
+    expected = {name.partition("/")[2] for name in ours} | {*included["wheel"]["force-include"].values()}
     wrong = {
         "missing in the wheel": expected - packed,
         "not ours, in the wheel": packed - expected,

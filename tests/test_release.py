@@ -92,6 +92,8 @@ def contents(folder: Path, *packed: str, metadata: str = "", **environment: str)
     for name in ("core/a/x.py", "core/a/x.json", "LICENSE", "README.md", "CITATION.cff"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
+    included = '[tool.hatch.build.targets.wheel.force-include]\n"docs/r.md" = "a/r.md"\n'
+    (folder / "pyproject.toml").write_text(included)
     subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
     (folder / "dist").mkdir()
     with zipfile.ZipFile(folder / "dist" / "a.whl", "w") as wheel:
@@ -107,9 +109,10 @@ def contents(folder: Path, *packed: str, metadata: str = "", **environment: str)
 @pytest.mark.parametrize(
     ("packed", "said"),
     [
-        (("a/x.py", "a/x.json"), ""),
-        (("a/x.py",), "missing in the wheel: a/x.json\n"),
-        (("a/x.py", "a/x.json", "b/y.py"), "not ours, in the wheel: b/y.py\n"),
+        (("a/x.py", "a/x.json", "a/r.md"), ""),
+        (("a/x.py", "a/x.json"), "missing in the wheel: a/r.md\n"),
+        (("a/x.py", "a/r.md"), "missing in the wheel: a/x.json\n"),
+        (("a/x.py", "a/x.json", "a/r.md", "b/y.py"), "not ours, in the wheel: b/y.py\n"),
     ],
 )
 def test_a_file_that_a_wheel_lacks_or_should_not_have_is_named(
@@ -122,7 +125,7 @@ def test_a_file_that_a_wheel_lacks_or_should_not_have_is_named(
 def test_a_release_says_where_it_is_kept(tmp_path: Path, written: str) -> None:
     asked = "https://x.org/a/b"
     metadata = f"Project-URL: Repository, {written}\n"
-    said = contents(tmp_path, "a/x.py", "a/x.json", metadata=metadata, HARNESS_REPOSITORY=asked)
+    said = contents(tmp_path, "a/x.py", "a/x.json", "a/r.md", metadata=metadata, HARNESS_REPOSITORY=asked)
     assert said == ("" if written == asked else f"not in the metadata: {asked}\n")
 
 
@@ -130,5 +133,5 @@ def test_a_release_says_where_it_is_kept(tmp_path: Path, written: str) -> None:
 def test_a_link_that_the_package_index_could_not_follow_is_named(tmp_path: Path, written: str) -> None:
     asked = "https://x.org/a/b"
     metadata = f"Project-URL: Repository, {asked}\n\n[here]({written}), [above](#use-it)\n"
-    said = contents(tmp_path, "a/x.py", "a/x.json", metadata=metadata, HARNESS_REPOSITORY=asked)
+    said = contents(tmp_path, "a/x.py", "a/x.json", "a/r.md", metadata=metadata, HARNESS_REPOSITORY=asked)
     assert said == ("" if written.startswith("https") else "relative in the README: docs/index.md\n")

@@ -64,8 +64,8 @@ class Release(BaseModel):
 class Change:
     """One line of the changes page.
 
-    `kind` says how the place of an entry changed, `place` and `number` from what to what; they are empty where the change
-    is one of a track, or of a component without a place.
+    `kind` says how the place of an entry changed, `place` and `number` from what to what; they are empty where a track
+    changed, or a component without a place.
     """
 
     track: str

@@ -14,7 +14,7 @@ _OWNED = re.compile(r"([^\s/]+)/(.+)")
 
 @dataclass(frozen=True)
 class Name:
-    """The parts of a label: ``acme/blur[radius=2]`` is `owner` acme, `short` blur and one of the `chips`, radius=2.
+    """The parts of a label: ``acme/blur[radius=2]`` is `owner` acme, `short` blur and one of the `chips`, "radius 2".
 
     The owner of first-party components is not named. A label of several components has the names of all.
     """
@@ -39,6 +39,10 @@ def short_names(labels: Sequence[str]) -> dict[str, str]:
     names = {label: name_of(label) for label in labels}
     shorts = [name.short for name in names.values()]
     return {
-        label: name.short if shorts.count(name.short) == 1 else f"{name.short} {', '.join(name.chips)}".strip()
+        label: name.short
+        if shorts.count(name.short) == 1
+        else f"{name.short} ({', '.join(name.chips)})"
+        if name.chips
+        else name.short
         for label, name in names.items()
     }

@@ -34,18 +34,8 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
     base = picture_base(board, comparison.id)
     size = (WIDTH, rows_high(len(comparison.entries)))
     subject = comparison.title[:1].lower() + comparison.title[1:]
-    yield Picture(
-        f"{base}-ranks",
-        f"Critical differences: {subject}",
-        f"Mean rank by {comparison.measure} over the {_seen_once(scores)}. Only what all entries share counts. The "
-        "best entry is on top. A bar at the right joins entries that the simultaneous intervals of all pairs do not "
-        "tell apart. "
-        "Entries that lack conditions which most others have are left out.",
-        source,
-        lambda axes, style: _draw_ranks(axes, style, scores),
-        size,
-        _rank_data(scores),
-    )
+    if not _joins_all(scores):
+        yield _rank_picture(scores, base, subject, source, size)
     if _spreads(scores):
         yield Picture(
             f"{base}-spread",
@@ -57,6 +47,28 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
             size,
             _spread_data(scores),
         )
+
+
+def _joins_all(scores: Scores) -> bool:
+    """Return whether the data tell no entry from another one: a bar that joins all of them would show nothing."""
+    entries, _ = _ranked(scores)
+    return _tied_runs(scores.told.better[np.ix_(entries, entries)]) == [(0, len(entries) - 1)]
+
+
+def _rank_picture(scores: Scores, base: str, subject: str, source: str, size: tuple[float, float]) -> Picture:
+    comparison = scores.comparison
+    return Picture(
+        f"{base}-ranks",
+        f"Critical differences: {subject}",
+        f"Mean rank by {comparison.measure} over the {_seen_once(scores)}. Only what all entries share counts. The "
+        "best entry is on top. A bar at the right joins entries that the simultaneous intervals of all pairs do not "
+        "tell apart. "
+        "Entries that lack conditions which most others have are left out.",
+        source,
+        lambda axes, style: _draw_ranks(axes, style, scores),
+        size,
+        _rank_data(scores),
+    )
 
 
 def _seen_once(scores: Scores) -> str:

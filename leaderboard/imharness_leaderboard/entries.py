@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from imharness.results.boards import Board
 from imharness.results.entries import Entry, flags_in
+from imharness.results.labels import id_of
 from imharness.results.rankings import Kept, Place, Ranking
 from imharness.results.tables import ColumnSpec, Row, Table, joined, several
 from imharness_leaderboard.addresses import entry_page
@@ -122,6 +123,13 @@ class EntryView:
         if self.facts is not None:
             return [(self.kind, self.label)]
         return self.parts if len(self.parts) == len(self.label.split(" + ")) else []
+
+
+def ranked_variants(board: Board, view: EntryView) -> list[str]:
+    """Return the labels under which a component with other parameters is ranked on a board."""
+    id = view.facts.id if view.facts is not None else ""
+    labels = dict.fromkeys(label for own in board.rankings for label in own.places)
+    return [label for label in labels if id and label != view.label and id_of(label) == id]
 
 
 def standing_word(entry: Entry | None) -> str:

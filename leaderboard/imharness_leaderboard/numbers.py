@@ -13,9 +13,12 @@ import numpy as np
 
 from imharness.exports.data import columns_of, csv_bytes, parquet_bytes
 from imharness.exports.marks import proxies_of, standing_in, standing_of
+from imharness.exports.markup import latex
+from imharness.exports.sheets import sheet_of
 from imharness.results.boards import Board
 from imharness.results.comparisons import Comparison
 from imharness.results.identity import digest
+from imharness.results.tables import Table
 from imharness.results.told import places, weights_of
 from imharness.results.version import SCHEMA
 from imharness.statistics.bootstrap import tail
@@ -28,10 +31,18 @@ from imharness_leaderboard.wording import brief, facet_text
 
 NOT_SHOWN = ("numbers", "examples", "comparisons")
 """Fields of a board that ``results.json`` leaves out."""
+IN_PAPERS = 60
+"""A table with more rows than this is not written as LaTeX."""
+
+
+def forms_of(table: Table) -> dict[str, str]:
+    """Return the forms in which a table is a file: extension -> name; one that is too long for a paper has no LaTeX."""
+    found = {"csv": "CSV", "json": "JSON", "parquet": "Parquet"}
+    return found | ({"tex": "LaTeX"} if len(table.rows) <= IN_PAPERS else {})
 
 
 def write_tables(site: SiteFolder, board: Board) -> None:
-    """Write each table of a board as CSV, JSON and Parquet, each with what its numbers do not say (`standing_in`)."""
+    """Write each table of a board in its forms, each with what its numbers do not say (`standing_in`)."""
     for table in board.tables:
         standing = standing_in(table, board)
         columns = {**columns_of(table), **standing}
@@ -39,6 +50,8 @@ def write_tables(site: SiteFolder, board: Board) -> None:
         facts = {**table.model_dump(mode="json"), "standing": standing}
         site.write(data_file(board, table.id, "json"), json_text(facts))
         site.write(data_file(board, table.id, "parquet"), parquet_bytes(columns, table))
+        if "tex" in forms_of(table):
+            site.write(data_file(board, table.id, "tex"), latex(sheet_of(table, board)))
 
 
 def write_results(site: SiteFolder, boards: Sequence[Board], release: str) -> None:

@@ -35,7 +35,7 @@ from imharness_leaderboard.citations import bibtex, caveats, cff, entry_citation
 from imharness_leaderboard.comparison_pictures import comparison_pictures
 from imharness_leaderboard.conditions import with_conditions
 from imharness_leaderboard.current import current_boards
-from imharness_leaderboard.entries import EntryView, entry_views, standing_word
+from imharness_leaderboard.entries import EntryView, entry_views, ranked_variants, standing_word
 from imharness_leaderboard.feed import atom_feed
 from imharness_leaderboard.folder import SiteFolder, json_text
 from imharness_leaderboard.gallery import GalleryExample, write_gallery
@@ -44,6 +44,7 @@ from imharness_leaderboard.knowing import COSTS
 from imharness_leaderboard.methods import methods
 from imharness_leaderboard.numbers import (
     comparison_index,
+    forms_of,
     write_comparisons,
     write_results,
     write_tables,
@@ -173,6 +174,8 @@ class _Build:
             boards=self.boards,
             themes=list(THEMES),
             release=self.release,
+            forms_of=forms_of,
+            ranked_variants=ranked_variants,
             standing_word=standing_word,
             standing_in_words=marks.standing_of,
             standing_of=self._standing,

@@ -3,20 +3,23 @@
 import pytest
 
 from imharness_leaderboard.chips import Name, name_of, short_names
+from imharness_leaderboard.wording import brief, short
+from imharness_membership.tables.contest import MATCHED as STOPPED
 
 
 @pytest.mark.parametrize(
     ("label", "name"),
     [
-        ("harness/flip", Name("", "flip", ())),
-        ("acme/blur[radius=2,size=3]", Name("acme", "blur", ("radius=2", "size=3"))),
-        ("harness/ifgsm within 1/255", Name("", "ifgsm within 1/255", ())),
+        ("harness/flip", Name("", "Flip", ())),
+        ("harness/crop[size=48]", Name("", "Crop 48 px", ())),
+        ("acme/blur[radius=2,size=3]", Name("acme", "blur", ("radius 2", "size 3"))),
+        ("harness/ifgsm within 1/255", Name("", "I-FGSM within 1/255", ())),
         ("acme/push within 1/255", Name("acme", "push within 1/255", ())),
-        ("harness/ifgsm[steps=10] within 1/255", Name("", "ifgsm within 1/255", ("steps=10",))),
-        ("acme/push[a=(1, 2),b=[3,4]] within 8/255", Name("acme", "push within 8/255", ("a=(1, 2)", "b=[3,4]"))),
-        ("harness/ladder[severities=[2],size=96]", Name("", "ladder", ("severities=[2]", "size=96"))),
-        ("harness/flip + acme/blur[radius=2]", Name("", "flip + acme/blur", ("radius=2",))),
-        ("harness/folder-ladder[folder=a/b]", Name("", "folder-ladder", ("folder=a/b",))),
+        ("harness/ifgsm[steps=10] within 1/255", Name("", "I-FGSM within 1/255", ("steps 10",))),
+        ("acme/push[a=(1, 2),b=[3,4]] within 8/255", Name("acme", "push within 8/255", ("a (1, 2)", "b [3,4]"))),
+        ("harness/ladder[severities=[2],size=96]", Name("", "Ladder 96 px", ("severities [2]",))),
+        ("harness/flip + acme/blur[radius=2]", Name("", "Flip + acme/blur", ("radius 2",))),
+        ("harness/folder-ladder[folder=a/b]", Name("", "Folder ladder", ("folder a/b",))),
     ],
 )
 def test_a_label_is_taken_apart_and_a_fraction_stays_whole(label: str, name: Name) -> None:
@@ -25,4 +28,36 @@ def test_a_label_is_taken_apart_and_a_fraction_stays_whole(label: str, name: Nam
 
 def test_balls_of_one_attack_keep_their_names() -> None:
     balls = [f"harness/ifgsm within {radius}/255" for radius in (1, 2, 4)]
-    assert list(short_names(balls).values()) == [f"ifgsm within {radius}/255" for radius in (1, 2, 4)]
+    assert list(short_names(balls).values()) == [f"I-FGSM within {radius}/255" for radius in (1, 2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("harness/jpeg[quality=30]", "JPEG (quality 30)"),
+        ("harness/early-stopping, stopped nearest to the accuracy of harness/advreg[width=64]",
+         "Early stopping, at AdvReg’s accuracy"),
+        ("harness/cnn[training=harness/apgd-lpips[radius=2]]", "CNN (training APGD-LPIPS (radius 2))"),
+        ("harness/masking[top_k=3] holds, harness/none does not", "Masking (top k 3) holds, No defense does not"),
+        ("psnr, worst attack", "PSNR, worst attack"),
+        ("acme/psnr[size=4] of acme/harness/jpeg", "acme/psnr[size=4] of acme/harness/jpeg"),
+        ("harness/cadv", "cAdv"),
+    ],
+)  # fmt: skip
+def test_a_text_names_components_as_readers_know_them(text: str, shown: str) -> None:
+    assert brief(text) == shown
+
+
+def test_the_name_of_an_entry_that_stops_early_is_made_from_the_label_that_the_track_writes() -> None:
+    assert brief(f"harness/early-stopping{STOPPED}harness/l2") == "Early stopping, at L2’s accuracy"
+
+
+def test_a_name_has_parameters_only_where_another_one_is_the_same() -> None:
+    labels = [
+        "harness/jpeg",
+        "harness/jpeg[quality=30]",
+        "harness/crop[size=48]",
+        "harness/unet[width=8] + acme/x[a=1]",
+    ]
+    assert short(labels) == ["JPEG", "JPEG (quality 30)", "Crop 48 px", "Unet + acme/x"]
+    assert list(short_names(labels).values()) == short(labels)

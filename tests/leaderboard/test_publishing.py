@@ -1,5 +1,6 @@
 """Releases: a snapshot that never changes, and what changed from one to the next, and why."""
 
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -9,9 +10,11 @@ from imharness.errors import StoreError, UsageError
 from imharness.results.store import Store
 from imharness.results.tables import Value
 from imharness_leaderboard.changes import BoardSummary, Place, changes, read_releases, summary
+from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.publishing import publish_site
 
-from .conftest import ENTRIES, board, save
+from .conftest import ENTRIES, board, images, save
+from .contested import contested
 
 
 def moved(values: tuple[float, ...], **facts):
@@ -32,7 +35,11 @@ def test_a_release_keeps_its_snapshot_and_lists_what_changed(tmp_path: Path) -> 
     publish_site(tmp_path / "store", folder, "2026-02-01")
     assert (folder / "v" / "2026-01-01" / "acme--evil.html").read_bytes() == first
     text = (folder / "changes.html").read_text()
-    assert "D 2.250 → 9.000, rank 2 → 4" in text
+    row = re.search(r"<tr><th scope=\"row\">[^\n]*radius=2[^\n]*", text)
+    assert row is not None
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", row[0])
+    assert cells == ["▼ down", "2 → 4", "2.250 → 9.000", "the run was repeated"]
+    assert "harness site publish" not in text
     assert "the run was repeated" in text
     assert "other entries moved or arrived" in text
     assert [r.name for r in read_releases(folder)] == ["2026-01-01", "2026-02-01"]
@@ -91,7 +98,7 @@ def reasons(old: dict[str, BoardSummary], new: dict[str, BoardSummary]) -> dict[
 def test_every_change_has_its_reason() -> None:
     old = state({"a": 1, "b": 2})
     assert reasons(old, old) == {}
-    assert reasons({}, old) == {"track: added": "first published with this release"}
+    assert reasons({}, old) == {"track: added, 2 entries by D: 1. a 1.0, 2. b 2.0": "first published with this release"}
     assert reasons(old, {}) == {"track: removed": "none of its results were published"}
     assert reasons(old, state({"a": 1, "b": 3}, sources="t")) == {"b: D 2.0 → 3.0": "the run was repeated"}
     assert reasons(old, state({"a": 1, "b": 3}, scored_by={"core": "2"})) == {
@@ -104,11 +111,13 @@ def test_every_change_has_its_reason() -> None:
     }
     arrived = state({"a": 1, "b": 2, "c": 0}, sources="t")
     assert reasons(old, arrived) == {
-        "c: defense added": "it is a new entry",
+        "c: defense added, place 1, D 0.0": "it is a new entry",
         "a: rank 1 → 2": "other entries moved or arrived",
         "b: rank 2 → 3": "other entries moved or arrived",
     }
-    assert reasons(old, state({"a": 1}, sources="t"))["b: defense removed"].startswith("it was withdrawn")
+    assert reasons(old, state({"a": 1}, sources="t"))["b: defense removed, was place 2, D 2.0"].startswith(
+        "it was withdrawn"
+    )
 
 
 def test_a_summary_holds_the_ranking_of_the_main_table() -> None:
@@ -117,3 +126,20 @@ def test_a_summary_holds_the_ranking_of_the_main_table() -> None:
         (label, i + 1, f"{1.25 + i:.3f}") for i, label in enumerate(ENTRIES)
     ]
     assert found.entries == {"defense acme/blur": "1"}
+
+
+def test_a_summary_of_a_ranking_has_its_places_and_the_number_behind_them(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    made, _ = contested(board, store, images(store))
+    found, places = summary(made), {row.label: row.number("rank") for row in made.tables[0].rows}
+    assert found.by == "D, % of the range, worst attack"
+    assert {label: place.rank for label, place in found.places.items()} == {
+        label: rank for label, rank in places.items() if rank is not None
+    }
+
+
+def test_a_state_that_nobody_published_says_what_is_in_it(tmp_path: Path) -> None:
+    save(Store(tmp_path / "store"), board())
+    build_site(tmp_path / "store", tmp_path / "site")
+    text = (tmp_path / "site" / "changes.html").read_text()
+    assert f"{len(ENTRIES)} entries by D: 1. acme/blur 1.250" in text

@@ -1,0 +1,121 @@
+"""Ten questions that readers bring, each answered from the home page in at most two clicks."""
+
+import functools
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from .browsing import opened, settled, watched
+from .conftest import _Quiet
+
+START = "index.html"
+BOARD = "Contest track"
+MOST = 2
+
+
+class Reader:
+    """Somebody on the home page, whose clicks are counted; typing is none."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.clicks = settled(page, START), 0
+
+    def click(self, target: Locator) -> None:
+        self.clicks += 1
+        target.first.click()
+        self.page.wait_for_load_state("networkidle")
+        assert self.clicks <= MOST
+
+    def to_ranking(self, board: str = BOARD) -> None:
+        """Open the ranking of a track from the home page."""
+        self.click(self.page.get_by_role("link", name=f"See ranking: {board}"))
+
+    def search(self, text: str) -> None:
+        """Open what is found first for a text."""
+        self.click(self.page.get_by_role("button", name="Search"))
+        self.page.get_by_role("searchbox").first.fill(text)
+        self.click(self.page.locator(".found a"))
+
+
+@pytest.fixture
+def reader(page: Page) -> Reader:
+    return Reader(page)
+
+
+def test_who_is_best_against_an_attacker_who_knows_the_defense(reader: Reader) -> None:
+    reader.to_ranking()
+    reader.click(reader.page.locator("label", has_text="Knows it"))
+    expect(reader.page.get_by_role("status").first).to_contain_text("JPEG")
+
+
+def test_how_did_my_entry_do(reader: Reader) -> None:
+    reader.search("acme/median")
+    assert "median" in reader.page.get_by_role("heading", level=1).inner_text()
+    assert "of 5" in reader.page.locator("#did").inner_text()
+    assert "costs too much" in reader.page.locator("#did").inner_text()
+
+
+def test_how_do_i_cite_it(reader: Reader) -> None:
+    reader.click(reader.page.get_by_role("link", name="Cite", exact=True))
+    assert "@misc{" in reader.page.get_by_label(f"BibTeX of {BOARD}").inner_text()
+
+
+def test_is_one_better_than_another(reader: Reader) -> None:
+    reader.click(reader.page.get_by_role("link", name="Compare the best two").filter(visible=True))
+    expect(reader.page.locator("figure.pair").first).to_contain_text("on average")
+
+
+def test_i_need_the_table_in_latex(reader: Reader) -> None:
+    reader.to_ranking()
+    with reader.page.expect_download() as waiting:
+        reader.click(reader.page.get_by_role("link", name="LaTeX"))
+    text = Path(waiting.value.path()).read_text()
+    assert r"\begin{tabular}" in text
+    assert "Proxies: labels by a formula; do not cite." in text
+
+
+def test_can_i_check_a_number(reader: Reader) -> None:
+    reader.search("flip")
+    assert "harness run --track harness/contest" in reader.page.locator("#run").inner_text()
+    assert "harness reproduce" in reader.page.locator("#run").inner_text()
+
+
+def test_which_attack_is_the_strongest(reader: Reader) -> None:
+    reader.to_ranking()
+    reader.click(reader.page.get_by_role("link", name="Attacks", exact=True))
+    assert "I-FGSM" in reader.page.locator("#attacks h3").first.inner_text()
+
+
+def test_what_do_attacked_images_look_like(reader: Reader) -> None:
+    reader.to_ranking()
+    reader.click(reader.page.get_by_role("link", name="Images of the worst case"))
+    image = reader.page.locator(".gallery img:visible").first
+    assert image.evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 0
+
+
+def test_what_does_this_word_mean(reader: Reader) -> None:
+    reader.search("gate")
+    assert reader.page.url.endswith("glossary.html#gate")
+    assert "A test of what a winner must keep" in reader.page.locator("#gate + dd").inner_text()
+
+
+@pytest.fixture
+def beside_paper(browser: Browser, ran: Path) -> Iterator[Page]:
+    """A page of the site of a run whose track has published numbers."""
+    handler = functools.partial(_Quiet, directory=str(ran / "site"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/"
+        for made in opened(browser, address):
+            yield from watched(made, address)
+        server.shutdown()
+
+
+def test_does_it_match_the_paper(beside_paper: Page) -> None:
+    reader = Reader(beside_paper)
+    reader.to_ranking("Perceptual distances")
+    reader.click(reader.page.get_by_role("link", name="Published and ours"))
+    assert "setting of the paper" in reader.page.locator("main").inner_text()
