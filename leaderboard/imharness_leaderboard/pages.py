@@ -164,7 +164,7 @@ class _Build:
             (tables, ("shown", "spread", "why", "shade", "marks_of", "facets_of", "breadth", "headline", "legend")),
             (rankings, ("row_text",)),
             (commands, ("compute_again",)),
-            (names, ("display_name", "in_names", "spelled_measure", "plural")),
+            (names, ("in_names", "spelled_measure", "plural")),
             (wording, ("brief", "breaking", "facet_text", "partial")),
             (marks, ("places_of", "proxies_of")),
         ):
