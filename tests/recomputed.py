@@ -318,8 +318,11 @@ def _places(places: Facts) -> None:
         for kept in own["kept"]:
             if kept["parts"]:
                 alike = [k["parts"] for p in places.values() for k in p["kept"] if k["label"] == kept["label"]]
-                mean = of_parts(kept["parts"], kept["tail"], reach_of(alike), kept["values"], skewed=True)
-                state = "passes" if mean.low > 0 else "fails" if mean.high < 0 else "not told"
+                reach, values = reach_of(alike), kept["values"]
+                mean = of_parts(kept["parts"], kept["tail"], reach, values, skewed=True)
+                alone = of_parts(kept["parts"], kept["tail"] * len(alike), reach, values, skewed=True)
+                unsure = "doubtful" if alone.high < 0 else "not told"
+                state = "passes" if mean.low > 0 else "fails" if mean.high < 0 else unsure
                 if kept["low"] is None:
                     state, mean.low, mean.high = "not told", np.nan, np.nan
                 same(kept, mean)
@@ -357,7 +360,7 @@ def _sentences(
             continue
         for kept in place["kept"]:
             said += [("ruled out", "costs", e)] if kept["state"] == "fails" else []
-            said += [("open", "gate", e)] if kept["state"] == "not told" else []
+            said += [("open", "gate", e)] if kept["state"] in ("doubtful", "not told") else []
         said += [("open", "incomplete", e)] if not place["complete"] else []
         said += [("open", "flagged", e)] if place["flags"] else []
     for finding in given:
@@ -371,7 +374,8 @@ def _sentences(
             for c in controls if e in able else {ranking["undefended"]} & set(controls):
                 if e in judge.worst and c in judge.worst:
                     gap = judge.ahead(e, c, tail_of(judge, len(able)) if e in able else None)
-                    said += [("open", "not told", e, c)] if not (gap.low > 0 or gap.high < 0) else []
+                    worse = judge is judges[0] and ahead[c, e].low > 0
+                    said += [("open", "not told", e, c)] if not (gap.low > 0 or worse) else []
     return said
 
 

@@ -12,6 +12,8 @@ from imharness.tracks import Component
 NAMES = ("image", "metric", "attack", "strength", "defense")
 SCORES = ("clear", "attacked", "defended_clear", "defended_attacked")
 SHOWN, LONGEST = 20, 300
+OWN = "harness/"
+"""What names of the harness's own defenses begin with: measured by others, they are not its own."""
 OPTIONAL = ("mos", "adaptive", "reference")
 TRUE, FALSE = ("1", "true", "yes", "adaptive"), ("", "0", "false", "no", "fixed")
 
@@ -36,7 +38,8 @@ def read_external(
             have = ", ".join(map(repr, table.columns[:SHOWN])) or "none"
             raise UsageError(f"{path} has no column {names[column]}; it has: {have}. Use --map {column}=NAME.")
     for line, row in table.rows():
-        _take(path, line, {column: row.get(names[column], "").strip() for column in found}, found, seen)
+        read = {column: row.get(names[column], "").strip() for column in found}
+        _take(path, line, {**read, "defense": read["defense"].removeprefix(OWN)}, found, seen)
     if not seen:
         raise UsageError(f"{path} has no rows.")
     for metric in sorted(set(found["metric"]) - set(known)):

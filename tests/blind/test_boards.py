@@ -97,4 +97,4 @@ def test_imported_tables_of_any_number_take_no_place_from_computed_entries(
     assert after.places == before.places
     assert after.claim == before.claim
     shown = next(table for table in board.tables if table.id == "defenses")
-    assert "harness/x0 (external)" in {row.label for row in shown.rows}
+    assert "x0 (external)" in {row.label for row in shown.rows}

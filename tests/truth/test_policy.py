@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imharness.contests import Contest, common, contest, share_of
+from imharness.contests import Contest, Yardstick, common, contest, share_of
 from imharness.results.told import told_of
 from imharness.stats import differences, front
 from imharness.tables import Blocks, Column, Value, Wins
@@ -442,3 +442,27 @@ def test_a_large_offset_of_all_scores_changes_nothing_that_is_said_of_their_diff
     np.testing.assert_array_equal(moved.comparisons[0].rates.rate, plain.comparisons[0].rates.rate)
     assert moved.rankings[0].may_be_best == plain.rankings[0].may_be_best
     assert [f.kind for f in moved.rankings[0].findings] == [f.kind for f in plain.rankings[0].findings]
+
+
+def test_what_a_control_is_shown_to_be_holds_among_all_pairs_and_no_control_ahead_is_left_unsaid() -> None:
+    """Four controls are equal to the one candidate: one of them is called better in at most 5 % of studies.
+
+    The candidate has a sentence on each control that is ahead of it, by each of two yardsticks.
+    """
+    wrong, studies, names = 0, 200, ("none", "good", "c1", "c2", "c3")
+    for seed in range(studies):
+        noise = np.random.default_rng(seed).normal(20, 1, (2, 5, 3, 12))
+        first, second = (dict(zip(names, own, strict=True)) for own in noise)
+        yardstick = Yardstick(
+            blocks(second, 12), replace(PROTECTION, key="e", of="d", label="E", wins=Wins("e", "", ""))
+        )
+        facts = {"controls": dict.fromkeys(set(names) - {"good"}, "control"), "utility": dict.fromkeys(names, 0.9)}
+        ranking = ranked(first, 12, yardsticks=[yardstick], **facts).rankings[0]
+        wrong += ranking.claim.startswith("No entry that may be best is better than every control")
+        for measure, scores in (("D", first), ("E", second)):
+            worst = {label: own.max(axis=0).mean() for label, own in scores.items()}
+            kinds = ("better", "worse", "not told")
+            found = [own for own in ranking.findings if own.kind in kinds and own.measure == measure]
+            said = {other for own in found for other in own.against}
+            assert said >= {label for label, mean in worst.items() if mean < worst["good"]}
+    assert wrong / studies <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / studies)

@@ -55,7 +55,7 @@ def _unproven(rules: Contest, standing: Standing, places: Mapping[str, Place]) -
     yardstick, rival = doubt
     spec, told = _specs(rules)[yardstick], standing.against_controls[yardstick]
     control = f"{entries[rival]} ({places[entries[rival]].control})"
-    if told.better[rival, first]:
+    if standing.told[yardstick].better[rival, first]:
         many = several(int(told.units[first, rival]), spec.cluster_unit or spec.unit or "unit")
         return (
             f"No entry that may be best is better than every control: {control} is shown to be better than "

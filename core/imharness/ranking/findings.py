@@ -191,9 +191,13 @@ class _Sentences:
             yield self.made("open", "may be best", first, text, spec, against=against)
 
     def not_told(self, i: int, by: Sequence[Differences], rivals: Sequence[int]) -> Iterator[Finding]:
-        """Say than which controls an entry is not shown to be better, by each yardstick, and what it would take."""
+        """Say than which controls an entry is not shown to be better, by each yardstick, and what it would take.
+
+        Of controls that the first yardstick shows to be better, `worse` tells.
+        """
         for told, spec in zip(by, self.specs, strict=True):
-            rows = [c for c in rivals if not told.better[i, c] and not told.better[c, i]]
+            first = told is by[0]
+            rows = [c for c in rivals if not told.better[i, c] and not (first and self.told.better[c, i])]
             for c in rows:
                 if np.isnan(told.value[i, c]):
                     continue

@@ -305,8 +305,8 @@ def common(entries: Sequence[str], had: npt.NDArray[np.bool_]) -> npt.NDArray[np
     """Return which settings, or units, count: those that at least half of the harness's own entries have.
 
     So submitted entries, however many, neither take an attack out of a contest nor add one to it. Where no entry of
-    the harness has a number, half of all decide. `had`: ``(settings or units, entries)``. The name of a component of the harness
-    begins with ``harness/``, which no other package may use.
+    the harness has a number, half of all decide. `had`: ``(settings or units, entries)``. The name of a component of
+    the harness begins with ``harness/``, which no other package may use.
     """
     own = np.isin(entries, own_among(entries))
     deciding = own if (own & had.any(axis=0)).any() else np.ones_like(own)

@@ -218,6 +218,6 @@ function winner(rows, facts, judges) {
   const one = may.length === 1 && proven.length === 1 && others.every((row) => judges.every((own) => own.better(first, row)));
   return {
     first: first?.label ?? "", winner: one ? first.label : "", rival: rival?.label ?? "",
-    beaten: !proven.length && Boolean(doubted?.own.beats(rival, first)), controls: controls.length, may: may.map((row) => row.label), proven: proven.map((row) => row.label),
+    beaten: !proven.length && Boolean(doubted?.own.better(rival, first)), controls: controls.length, may: may.map((row) => row.label), proven: proven.map((row) => row.label),
   };
 }

@@ -126,3 +126,22 @@ def test_a_board_of_imports_alone_has_a_winner_if_the_undefended_case_is_among_t
         assert ranking.places["none (external)"].control == "no defense"
         assert {own.state for own in ranking.places["blur (external)"].kept} == {"passes"}
         assert board.cells_done == 1
+
+
+def test_an_import_that_uses_the_harness_s_name_decides_no_setting(tmp_path) -> None:
+    """ "harness/cheat" was never met by the attack that knows it, and had taken this one out of the contest."""
+    rng, rows = np.random.default_rng(0), []
+    for defense, shift in (("none", (40.0, 40.0)), ("blur", (0.2, 4.0)), ("harness/cheat", (0.1, None))):
+        for i in range(20):
+            clear = 20 + 3 * i
+            for adaptive, moved in enumerate(shift):
+                if moved is not None:
+                    scores = [clear, clear + 40, clear + rng.random() / 2, clear + moved + rng.random()]
+                    rows.append(
+                        [f"{i:02d}.png", "m", "pgd", "medium", defense, *scores, i + rng.random() / 3, adaptive]
+                    )
+    given = read_external(write(tmp_path / "theirs.csv", rows, [*HEADER, "adaptive"]), (), ("m=0:200",), component)
+    board = add_external(tmp_path / "store", "harness/iqa", given, "theirs")
+    (ranking,) = board.rankings
+    assert ranking.winner == "blur (external)"
+    assert not ranking.places["cheat (external)"].complete
