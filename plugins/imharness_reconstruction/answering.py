@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from imharness.errors import UsageError
+from imharness.gradients import LABELS, Round
 from imharness.questions import Reconstructed, SharedGradients
-from imharness_reconstruction.convergence import Shared, matching
+from imharness_reconstruction.convergence import Shared, matching, matching_round
+from imharness_reconstruction.label_counts import label_counts, listed
+from imharness_reconstruction.pairing import paired
 from imharness_reconstruction.per_image import labels_from_gradients
+from imharness_reconstruction.rounds import norms
 
 TOLD = {
     "loss": "One minus the cosine of the gradient of the reconstruction and the shared one.",
@@ -22,15 +27,23 @@ EXPLAINED = 0.01
 """The largest loss of an original that explains its gradient: rounding to 8 bits or bfloat16 leaves less than 0.001."""
 OTHERWISE = (
     "Was the gradient computed over a batch, with the network in training mode (the statistics of a batch, dropout), "
-    "over several local steps, or with another label or loss? Was noise added?"
+    "over several local steps, or with another label or loss? Was noise added? An attack such as "
+    "'federated[images=4,epochs=2]' simulates a round of federated learning."
 )
+SUSPECTED = (
+    Round(training_mode=True),
+    *(Round(epochs=epochs, learning_rate=rate) for epochs in (2, 5, 10) for rate in (0.01, 0.1, 1.0)),
+)
+"""Rounds of one image that are tried where an original does not explain its gradient."""
 
 
 def answered(asked: SharedGradients) -> Reconstructed:
     """Rebuild the images; raises `UsageError` where no labels can be read from the gradients."""
-    last = list(asked.gradients.values())[-1]
+    own, last = asked.component.round(), list(asked.gradients.values())[-1]
     if last.ndim != 2:
         raise UsageError("model: its last parameter must be the bias of the last layer; labels are read from it.")
+    if own is not None:
+        return _of_round(asked, own)
     count, place = len(last), last.device
     found = asked.attack(asked.gradients, asked.network, asked.size, asked.streams, lambda done, total: None)
     labels = labels_from_gradients(asked.gradients)
@@ -47,7 +60,70 @@ def answered(asked: SharedGradients) -> Reconstructed:
         columns = {key: fit[key] for key in ("loss", "attainable", "grey")}
         columns |= {"explained": explained, "converged": fit["converged"] & explained}
         doubts += _unexplained(fit["attainable"], fit["grey"])
+        if not explained.all():
+            doubts += _suspected(asked, labels if asked.labels is None else asked.labels, ~explained)
     return Reconstructed(found.mul(255).round() / 255, {"label": labels.cpu().numpy(), **columns}, TOLD, tuple(doubts))
+
+
+def _of_round(asked: SharedGradients, own: Round) -> Reconstructed:
+    """Rebuild the images of participants of a round of federated learning."""
+    shared, last = asked.gradients, list(asked.gradients.values())[-1]
+    several, classes = last.shape
+    known = None if asked.labels is None else asked.labels.view(several, own.images)
+    if known is not None and not 0 <= int(known.min()) <= int(known.max()) < classes:
+        raise UsageError(f"labels: there are {classes} classes, from 0 to {classes - 1}.")
+    held = {**shared, **asked.told} | ({LABELS: known} if own.labels_known and known is not None else {})
+    found = asked.attack(held, asked.network, asked.size, asked.streams, lambda done, total: None)
+    read = listed(label_counts(shared, asked.network, own.images, own.rate_known))
+    read = known if own.labels_known and known is not None else read
+    if asked.originals is None:
+        originals, place, true = found, torch.arange(len(found), device=found.device), read
+    else:
+        originals = asked.originals
+        place = paired(found, originals, own.images)
+        true = read.flatten()[place].view_as(read) if known is None else known
+    parts = [x.unflatten(0, (several, own.images)) for x in (originals, found[place], found)]
+    targets, listed_as = (F.one_hot(own_labels, classes).float() for own_labels in (true, read))
+    with torch.no_grad():
+        fits = matching_round(asked.network, own, shared, parts[0], targets, parts[1], parts[2], listed_as)
+    fit = {name: values.cpu().numpy() for name, values in fits.items()}
+    columns, doubts = {key: fit[key] for key in ("loss", "grey")}, list[str]()
+    if asked.originals is not None:
+        explained = fit["attainable"] <= EXPLAINED
+        columns |= {"attainable": fit["attainable"], "explained": explained}
+        columns["converged"] = explained if asked.component.closed_form else fit["converged"] & explained
+        doubts += _unexplained(fit["attainable"], fit["grey"])
+    labels = read.flatten()[place].cpu().numpy()
+    return Reconstructed(found[place].mul(255).round() / 255, {"label": labels, **columns}, TOLD, tuple(doubts))
+
+
+def _suspected(asked: SharedGradients, labels: torch.Tensor, lost: np.ndarray) -> list[str]:
+    """Say which round of one image explains the gradients that their originals do not, if one of those tried does."""
+    rows = torch.as_tensor(lost, device=labels.device)
+    shared = {name: values[rows] for name, values in asked.gradients.items()}
+    assert asked.originals is not None
+    images, classes = asked.originals[rows][:, None], list(shared.values())[-1].shape[1]
+    targets = F.one_hot(labels[rows][:, None], classes).float()
+    best, least = None, EXPLAINED
+    for own in SUSPECTED:
+        if own.training_mode and not norms(asked.network):
+            continue
+        try:
+            with torch.no_grad():
+                fit = matching_round(asked.network, own, shared, images, targets, images, images, targets)
+        except ValueError:  # a batch of one image without extent has no statistics
+            continue
+        loss = float(fit["attainable"].max())
+        if loss < least:
+            best, least = own, loss
+    if best is None:
+        return []
+    fields = "training_mode=true" if best.training_mode else f"epochs={best.epochs},local_rate={best.learning_rate:g}"
+    return [
+        f"They do as those of an {best.shared} (loss {least:.2g}): try attack='federated[images=1,{fields}]'."
+        if not best.training_mode
+        else f"They do with batch norm in training mode (loss {least:.2g}): try attack='federated[images=1,{fields}]'."
+    ]
 
 
 def _unexplained(attainable: np.ndarray, grey: np.ndarray) -> list[str]:

@@ -66,7 +66,7 @@ class GradientInversion(ReconstructionAttack):
         done: int,
         at: torch.Tensor | slice = EVERY,
     ) -> None:
-        """Take step `done` of Adam on the signs of `slope`, in place, with its two running means; `at`: of which rows."""
+        """Take step `done` of Adam on the signs of `slope`, in place, with its running means; `at`: of which rows."""
         sign, rate = slope.sign(), self.rate(done)
         mean[at] = torch.lerp(sign, mean[at], BETAS[0])
         square[at] = torch.lerp(sign.square(), square[at], BETAS[1])

@@ -43,7 +43,9 @@ def label_counts(gradients: Gradients, model: torch.nn.Module, images: int, scal
             present = rows.amin(dim=1) < -ROUNDING * rows.abs().max()
             logits = shift + _embeddings(rows, slope, present) @ last.T
         if not 0 < int(present.sum()) <= images:  # noise: the signs say nothing
-            present = torch.zeros_like(present).scatter(0, slope.topk(min(images, len(slope)), largest=False).indices, True)
+            present = torch.zeros_like(present).scatter(
+                0, slope.topk(min(images, len(slope)), largest=False).indices, True
+            )
         system = logits.softmax(dim=1).T - torch.eye(len(slope), dtype=logits.dtype, device=logits.device)
         counts = _solved(*(values.cpu().numpy() for values in (system, slope, present)), images, scaled)
         found.append(_whole(counts, present.cpu().numpy(), images))

@@ -21,18 +21,15 @@ from imharness.tables import Blocks, Chart, Column, ColumnSpec, Row, Table, Valu
 from imharness.tracks import Query, TrackReport
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES
 from imharness_reconstruction.models.untrained import Untrained
-from imharness_reconstruction.recognition import CELL, RECOGNISED, asked, instead_of_people, verdicts
-from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
+from imharness_reconstruction.recognition import RECOGNISED, asked, instead_of_people
+from imharness_reconstruction.resolution import PSNR, limit_of
+from imharness_reconstruction.scores import BASELINE, FLOOR, UNAWARE, scores_of
+from imharness_reconstruction.threats import Case, by_threat, cases_of
 from imharness_reconstruction.units import of_source, repeated
 
-BASELINE = "harness/plain-gradient"
-TRAINED = "trained"
-FLOOR = "mean image"
 ENOUGH = 0.5
 """The smallest share of the images for which some attack must converge for a model to be ranked."""
 ID = "ranking"
-BY = ["dataset", "attack", "attacker", "state", "metric"]
-UNAWARE, ADAPTIVE = "unaware", "adaptive"
 ALSO = (RECOGNISED, "harness/semsim", PSNR)
 """By what a winner has to be better, too, whichever metric ranks; fixed here, not chosen on a board."""
 SURVIVING = re.compile(r"\[surviving=[^,\]]*\]|surviving=[^,\]]*,|,surviving=[^,\]]*")
@@ -56,22 +53,58 @@ def _further(rules: Contest) -> Further:
 
 
 def ranked_models(query: Query, share: float) -> TrackReport:
-    """Return the ranking, with a table of every metric on the same reconstructions; nothing without scores."""
+    """Return a ranking for each threat model and kind of update, the main one first; nothing without scores.
+
+    With the main one come its chart and a table of every metric on the same reconstructions, and where there are
+    several, a table of what attacks rebuild under each.
+    """
     kinds = query("SELECT DISTINCT metric, closeness FROM leakage ORDER BY metric")
     closeness = dict(zip(kinds["metric"], kinds["closeness"], strict=True))
-    chosen = measure(list(closeness))
-    who = asked(query)
-    closeness |= {RECOGNISED: 1} if who else {}
     right = _right(query)
     accuracy = _accuracies(right)
-    rules = _rules(query, chosen, closeness[chosen], accuracy, share, right)
+    main, *others = cases_of(query)
+    found, rules = _ranked(query, share, closeness, right, accuracy, main)
+    front = Chart(
+        id="protection-utility",
+        title="Leakage against test accuracy",
+        kind="scatter",
+        table=ID,
+        x="utility",
+        y="worst",
+        front=True,
+        caption="Test accuracy of each model, and how close the strongest attack comes.",
+    )
+    beside = _beside(query, rules, {**closeness, **({RECOGNISED: 1} if asked(query) else {})}, accuracy)
+    found += TrackReport([beside], charts=[front] if accuracy else [])
+    held = {main: rules}
+    for case in others:
+        if not accuracy or {*scores_of(query, measure(list(closeness)), case).entries} & {*accuracy}:
+            further, held[case] = _ranked(query, share, closeness, right, accuracy, case)
+            found += further
+    return found + (TrackReport([by_threat(held)]) if len(held) > 1 else TrackReport())
+
+
+def _ranked(
+    query: Query,
+    share: float,
+    closeness: Mapping[str, int],
+    right: Blocks | None,
+    accuracy: Mapping[str, Value],
+    case: Case,
+) -> tuple[TrackReport, Contest]:
+    """Return the ranking under one threat model, and what it was made of."""
+    main, chosen = case == cases_of(query)[0], measure(list(closeness))
+    ending = "" if main else "-" + re.sub("[^a-z0-9]+", "-", case.told.lower()).strip("-")
+    who = asked(query)
+    closeness = {**closeness, **({RECOGNISED: 1} if who else {})}
+    rules = _rules(query, chosen, closeness[chosen], accuracy, share, case, right, ending)
     without = f", and {_mean_image(rules)} is reached without any gradient" if FLOOR in rules.scores.entries else ""
     label = rules.protection.label
     rules = replace(
         rules,
         proxies=(*instead_of_people(who, _short(chosen)), *_small(query)),
         yardsticks=[
-            _further(_rules(query, metric, closeness[metric], accuracy, share))
+            _further(_rules(query, metric, closeness[metric], accuracy, share, case, ending=ending))
             for metric in ALSO
             if metric in closeness and metric != chosen
         ],
@@ -81,9 +114,10 @@ def ranked_models(query: Query, share: float) -> TrackReport:
     )
     found = contest(
         rules,
-        id=ID,
-        title="Protected models by what the strongest attack rebuilds",
-        caption="A row is a model with a defense. For each private image the closest reconstruction counts, over the "
+        id=ID + ending,
+        title="Protected models by what the strongest attack rebuilds" + ("" if main else f", {case.told}"),
+        caption=f"Threat model: {case.threat}; shared is the {case.shared}. "
+        "A row is a model with a defense. For each private image the closest reconstruction counts, over the "
         "attacks that converged and over the model as trained and as initialised; the less close, the better. "
         f"Closeness is {label}. A winner is better by {_also(rules)} too; these are the same on every board. "
         "The gate is the test accuracy of the best undefended model, whatever its architecture. Attackers who know the "
@@ -95,24 +129,13 @@ def ranked_models(query: Query, share: float) -> TrackReport:
         "whose mean, over other images, is worse."
         f"{limit_of([chosen])}",
         entry="protected model",
-        note=_absent(query, rules),
+        note=_absent(query, rules) if main else "",
     )
     (ranking,) = found.rankings
     if FLOOR in ranking.places:
         met_nothing = ranking.places[FLOOR].model_copy(update={"broken_by": {}})
         ranking = ranking.model_copy(update={"places": {**ranking.places, FLOOR: met_nothing}})
-    front = Chart(
-        id="protection-utility",
-        title="Leakage against test accuracy",
-        kind="scatter",
-        table=ID,
-        x="utility",
-        y="worst",
-        front=True,
-        caption="Test accuracy of each model, and how close the strongest attack comes.",
-    )
-    beside = _beside(query, rules, closeness, accuracy)
-    return replace(found, rankings=[ranking]) + TrackReport([beside], charts=[front] if accuracy else [])
+    return replace(found, rankings=[ranking]), rules
 
 
 def _short(metric: str) -> str:
@@ -130,9 +153,11 @@ def _rules(
     closeness: int,
     accuracy: Mapping[str, Value],
     share: float,
+    case: Case,
     right: Blocks | None = None,
+    ending: str = "",
 ) -> Contest:
-    scores, unknown = _shared(_scores(query, metric), accuracy)
+    scores, unknown = _shared(scores_of(query, metric, case), accuracy)
     plain = [entry for entry in scores.entries if entry.endswith(f" + {BASELINE}")]
     best = max(
         own_among(plain),
@@ -149,7 +174,9 @@ def _rules(
         else f"{_short(metric)} between reconstruction and private image.",
         better,
         3,
-        wins=Wins("protection-wins", "Which protected model leaks less", "reconstructions less close", unit=unit),
+        wins=Wins(
+            f"protection-wins{ending}", "Which protected model leaks less", "reconstructions less close", unit=unit
+        ),
         **of_source(scores),
     )
     utility = Column(
@@ -189,66 +216,6 @@ def _rules(
         unknown=unknown,
         met="failed",
     )
-
-
-def _scores(query: Query, metric: str) -> Blocks:
-    """Return the scores of protected models and of the mean image; `failed` is 1 where an attack did not converge."""
-    columns = set(query("SELECT * FROM reconstruct LIMIT 0")) if _has_rows(query, "reconstruct") else set()
-    told = {"converged", "state", "source"} <= columns
-    facts = f"SELECT {CELL}, name, source, state, converged FROM reconstruct"
-    if not told:
-        facts = f"SELECT DISTINCT {CELL}, name, name AS source, '' AS state, NULL AS converged FROM leakage"
-    measured = f"SELECT {CELL}, name, metric, score FROM leakage WHERE metric = {_quoted(metric)}"
-    if metric == RECOGNISED:
-        measured = f"SELECT {CELL}, name, '{RECOGNISED}' AS metric, score FROM ({verdicts(query)})"
-    trained = f"SELECT DISTINCT model FROM ({facts}) WHERE state = '{TRAINED}'"
-    alike = ", ".join(f"('{Untrained(architecture=a).label}', '{own.label}')" for a, own in ARCHITECTURES.items())
-    adaptive, wanted = ", ".join(map(_quoted, _adaptive(query))) or "''", _quoted(metric)
-    psnr = f"CASE WHEN metric = '{PSNR}' AND NOT isnan(score) THEN least(score, {RESOLVED}) ELSE score END"
-    guesses = ""
-    if "guess" in query.steps:
-        guesses = (
-            f" UNION ALL SELECT '{FLOOR}', dataset, attack, attacker, state, name, source, guess.score, NULL FROM "
-            f"(SELECT * FROM guess WHERE metric = {wanted}) AS guess "
-            "JOIN (SELECT DISTINCT dataset, attack, attacker, state, name, source FROM own) USING (dataset, name)"
-        )
-    return query.blocks(
-        f"WITH facts AS ({facts}), alike AS (SELECT * FROM (VALUES {alike}) AS t(model, same) "
-        f"WHERE same IN ({trained})), "
-        f"cells AS (SELECT measured.*, source, state, converged FROM ({measured}) AS measured "
-        f"JOIN facts USING ({CELL}, name)), "
-        "named AS (SELECT cells.*, COALESCE(same, model) AS entered FROM cells LEFT JOIN alike USING (model) "
-        f"UNION ALL SELECT cells.*, model FROM cells JOIN alike USING (model) WHERE defense = '{BASELINE}'), "
-        "own AS (SELECT entered || ' + ' || defense AS entry, dataset, attack, "
-        f"CASE WHEN attack IN ({adaptive}) THEN '{ADAPTIVE}' ELSE '{UNAWARE}' END AS attacker, state, name, "
-        f"COALESCE(source, name) AS source, {psnr} AS score, CAST(converged AS DOUBLE) AS converged FROM named) "
-        f"SELECT entry, dataset, attack, attacker, state, {wanted} AS metric, dataset || ' ' || name AS image, "
-        "dataset || ' ' || source AS source, CASE WHEN converged = 0 THEN NULL ELSE score END AS score, "
-        f"CASE WHEN converged = 0 THEN 1.0 ELSE 0.0 END AS failed FROM (SELECT * FROM own{guesses})",
-        entry="entry",
-        by=BY,
-        unit="image",
-        measures=["score", "failed"],
-        about=["source"],
-    )
-
-
-def _quoted(text: str) -> str:
-    """Return a text as an SQL literal."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _has_rows(query: Query, step: str) -> bool:
-    found = query(f"SELECT 1 AS found FROM information_schema.tables WHERE table_name = '{step}'")
-    return bool(len(found["found"]))
-
-
-def _adaptive(query: Query) -> list[str]:
-    """Return the attacks that match only the coordinates that pruning left."""
-    if not _has_rows(query, "components"):
-        return []
-    sql = "SELECT label FROM components WHERE kind = 'attack' AND (parameters->>'surviving') = 'true' ORDER BY label"
-    return [str(label) for label in query(sql)["label"]]
 
 
 def _shared(scores: Blocks, accuracy: Mapping[str, Value]) -> tuple[Blocks, dict[str, str]]:
@@ -373,7 +340,7 @@ def _beside(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy
     """Return the table of the same reconstructions by every metric, with the share on which an attack converged."""
     columns, values = [], {entry: dict[str, Value]() for entry in rules.scores.entries}
     for metric in sorted(closeness, key=lambda m: (m != PSNR, m)):
-        own = _rules(query, metric, closeness[metric], accuracy, rules.share)
+        own = _rules(query, metric, closeness[metric], accuracy, rules.share, cases_of(query)[0])
         columns.append(replace(own.protection, key=metric).spec)
         found = own.worst
         measured = dict(zip(own.scores.entries, found, strict=True))

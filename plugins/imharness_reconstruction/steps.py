@@ -1,7 +1,5 @@
 """The steps of the track: trained classifiers, reconstructions, leakage and recognition."""
 
-from functools import partial
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -67,7 +65,10 @@ def reconstruct(context: StepContext) -> StepResult:
             part = images.at(range(start, stop))
             private, labels = _loaded(context, part)
             targets = F.one_hot(labels, _classes(context)).to(private.dtype)
-            known = partial(_known, context, network, private=private)
+
+            def known(model: torch.nn.Module, gradients: Gradients) -> Gradients:
+                return _known(context, model, gradients, private)
+
             return attacked_round(context, federated, network, attack, part.names, private, targets, known)
         part, private, given = shared(start, stop)
         shape = (private.shape[1], private.shape[2], private.shape[3])

@@ -10,9 +10,11 @@ from imharness.tables import Blocks, Chart, Column, Example, Panel, Table, Value
 from imharness.tracks import Query, TrackReport
 from imharness_reconstruction.agreement import Study, agreement_table, comparison_table, matrix_table, slug
 from imharness_reconstruction.convergence import SHARE
-from imharness_reconstruction.ranked import BASELINE, ENOUGH, TRAINED, ranked_models
+from imharness_reconstruction.ranked import ENOUGH, ranked_models
 from imharness_reconstruction.recognition import CELL, RECOGNISED, verdicts
 from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
+from imharness_reconstruction.scores import BASELINE, TRAINED
+from imharness_reconstruction.threats import MAIN, Case, case_of_attack
 from imharness_reconstruction.units import of_source, repeated
 
 COMMON = "Mean over held-out images and the models that were trained under every defense."
@@ -29,10 +31,11 @@ def report(query: Query, share: float = 0.05) -> TrackReport:
     if "leakage" not in query.steps:
         return TrackReport()
     scores = leakages(query)
-    settings = _settings(_as_stored(query, scores))
+    cases = case_of_attack(query)
+    settings = _settings(_as_stored(query, scores), cases)
     found = TrackReport()
     for number, part in enumerate(settings):
-        found += _ranking(part, number == 0)
+        found += _ranking(part, number == 0, cases.get(part.conditions[0]["attack"], MAIN))
     studies, agreements = studies_of(scores), []
     if studies:
         agreements = [agreement_table(studies), *map(matrix_table, studies), *map(comparison_table, studies)]
@@ -91,11 +94,19 @@ def studies_of(scores: Blocks) -> list[Study]:
     return [study for study in found if study is not None]
 
 
-def _settings(scores: Blocks) -> list[Blocks]:
-    """Return the scores of each attack and state: models as initialised first, then settings that most models met."""
+def _settings(scores: Blocks, cases: Mapping[str, Case]) -> list[Blocks]:
+    """Return the scores of each attack and state.
+
+    Models as initialised come first, then the main threat model, then settings that most models met.
+    """
     keys = sorted({(own["state"], own["attack"]) for own in scores.conditions})
     parts = [scores.part(scores.where(state=state, attack=attack)) for state, attack in keys]
-    return sorted(parts, key=lambda part: (part.conditions[0]["state"] == TRAINED, -len(part.entries)))
+
+    def place(part: Blocks) -> tuple[bool, bool, int]:
+        own = part.conditions[0]
+        return own["state"] == TRAINED, cases.get(own["attack"], MAIN) != MAIN, -len(part.entries)
+
+    return sorted(parts, key=place)
 
 
 def _as_stored(query: Query, scores: Blocks) -> Blocks:
@@ -117,7 +128,7 @@ def _as_stored(query: Query, scores: Blocks) -> Blocks:
     )
 
 
-def _ranking(scores: Blocks, first: bool) -> TrackReport:
+def _ranking(scores: Blocks, first: bool, case: Case) -> TrackReport:
     """Return the models of one attack and state by leakage, over images on which the attack converged for all."""
     attack, state = scores.conditions[0]["attack"], scores.conditions[0]["state"]
     kept, reasons = _converged(scores)
@@ -133,7 +144,8 @@ def _ranking(scores: Blocks, first: bool) -> TrackReport:
         title=f"Protected models by leakage, {attack.partition('/')[2]}{state and f', {state}'}",
         caption="Study table (SemSim, section 3): means over private images under one attack. A row is a classifier "
         "with a defense of the gradient or of the images. The further a reconstruction by "
-        f"{attack} stays from the private image, the better. A model is not ranked if the attack converged for less "
+        f"{attack} stays from the private image, the better. Threat model: {case.threat}; shared is the {case.shared}. "
+        "A model is not ranked if the attack converged for less "
         "than half of the images: a failed attack says nothing about the defense. All others are compared on the same "
         "n private images, those on which the attack converged for every model. Metrics of whole sets take all "
         f"reconstructions. Intervals resample what the images were taken from.{several}",

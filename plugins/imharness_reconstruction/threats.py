@@ -5,9 +5,13 @@ protocol says little about one that changes the network (Carletti et al., "SoK: 
 Learning", USENIX Security 2025, order attacks by this).
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from imharness.contests import Contest
 from imharness.gradients import ALONE, HONEST, ReconstructionAttack
+from imharness.tables import ColumnSpec, Row, Table, Value, missing
+from imharness.tracks import Query
 
 
 class Case(NamedTuple):
@@ -16,6 +20,11 @@ class Case(NamedTuple):
     threat: str
     shared: str
 
+    @property
+    def told(self) -> str:
+        """Both, as in a title."""
+        return f"{self.threat}: {self.shared}"
+
 
 MAIN = Case(HONEST, ALONE)
 """What rows without a threat model of their own are of."""
@@ -23,7 +32,7 @@ BATCHES = "mean gradients of batches"
 
 
 def of_one(attack: ReconstructionAttack) -> bool:
-    """Return whether an attack is of the main case: a gradient of one image, and a server that keeps to the protocol."""
+    """Return whether an attack is of the main case: a gradient of one image, a server that keeps to the protocol."""
     return attack.round() is None and attack.threat == HONEST
 
 
@@ -33,3 +42,64 @@ def said(attack: ReconstructionAttack) -> str:
     if own is not None:
         return own.shared
     return ALONE if attack.batches(2) == [[0], [1]] else BATCHES
+
+
+def columns_of(query: Query) -> str:
+    """Return ``threat, shared`` of rows of the step ``reconstruct``, as SQL; a query has such rows."""
+    if not {"threat", "shared"} <= set(query("SELECT * FROM reconstruct LIMIT 0")):
+        return f"'{MAIN.threat}' AS threat, '{MAIN.shared}' AS shared"
+    return f"COALESCE(threat, '{MAIN.threat}') AS threat, COALESCE(shared, '{MAIN.shared}') AS shared"
+
+
+def has_rows(query: Query, step: str) -> bool:
+    """Return whether the store has rows of a step."""
+    found = query(f"SELECT 1 AS found FROM information_schema.tables WHERE table_name = '{step}'")
+    return bool(len(found["found"]))
+
+
+def case_of_attack(query: Query) -> dict[str, Case]:
+    """Return attack -> its threat model and what is shared with its server; without rows of attacks, nothing."""
+    if not has_rows(query, "reconstruct"):
+        return {}
+    rows = query(f"SELECT DISTINCT attack, {columns_of(query)} FROM reconstruct ORDER BY ALL")
+    return {a: Case(t, s) for a, t, s in zip(rows["attack"], rows["threat"], rows["shared"], strict=True)}
+
+
+def cases_of(query: Query) -> list[Case]:
+    """Return what attacks were run under, the main case first; the main case alone where no rows tell."""
+    return sorted(set(case_of_attack(query).values()) or {MAIN}, key=lambda case: (case != MAIN, case))
+
+
+def by_threat(held: Mapping[Case, Contest]) -> Table:
+    """Return what the strongest attack rebuilds of each protected model, with a column for each threat model."""
+    columns, values = [], dict[str, dict[str, Value]]()
+    for case, rules in held.items():
+        label = rules.protection.label
+        columns.append(
+            ColumnSpec(
+                key=case.told,
+                label=case.told,
+                description=f"{label} under the strongest attack on each image. The server is {case.threat}; shared is "
+                f"the {case.shared}.",
+                better=rules.protection.better,
+                decimals=rules.protection.decimals,
+                unit="private image",
+            )
+        )
+        for entry, gains in zip(rules.scores.entries, rules.worst, strict=True):
+            reason = rules.unknown.get(entry, "")
+            found = missing(reason) if reason else rules.mean(rules.sign * gains)
+            values.setdefault(entry, {})[case.told] = found
+    rows = [
+        Row(label=entry, values={own.key: found.get(own.key, missing("not attacked in this way")) for own in columns})
+        for entry, found in sorted(values.items())
+    ]
+    return Table(
+        id="by-threat",
+        title="What the strongest attack rebuilds, by threat model",
+        caption="Compare models within a column only: the columns differ in what the server does and knows, and in "
+        "what participants share with it. The malicious server bounds what the others can reach.",
+        entry="protected model",
+        columns=tuple(columns),
+        rows=tuple(rows),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import torch
 
     from imharness.contracts.randomness import ImageRng
+    from imharness.contracts.reconstruction_attack import ReconstructionAttack
     from imharness.contracts.values import Gradients, Images
 
 
@@ -20,12 +21,17 @@ class SharedGradients:
     """What `imharness.reconstruct` asks of a track.
 
     Args:
-        gradients: ``(n, *shape)`` by parameter, in the order of the parameters: one gradient for each of n images.
+        gradients: ``(n, *shape)`` by parameter, in the order of the parameters: one gradient for each of n images, or
+            what each of n participants shared in the round of the attack.
         network: the classifier that gave them, in evaluation mode, with its parameters frozen.
         size: the shape ``(3, h, w)`` of an image.
         attack: a built `ReconstructionAttack`, which rebuilds the images.
         streams: one random stream for each image.
-        originals: the private images ``(n, 3, h, w)`` in [0, 1] on the device of the gradients, if they are known.
+        originals: the private images ``(N, 3, h, w)`` in [0, 1] on the device of the gradients, if they are known.
+            Those of the first participant come first.
+        component: the attack, which says what it assumes.
+        labels: the labels of the originals ``(N,)``, if they are known.
+        told: what the attacker is told besides, by name: the statistics of `Round.statistics_known`.
     """
 
     gradients: Gradients
@@ -34,6 +40,9 @@ class SharedGradients:
     attack: Callable[..., Images]
     streams: ImageRng
     originals: Images | None
+    component: ReconstructionAttack
+    labels: torch.Tensor | None = None
+    told: Gradients = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

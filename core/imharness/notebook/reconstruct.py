@@ -17,7 +17,7 @@ from imharness.contracts.distribution_metric import DistributionMetric
 from imharness.contracts.full_reference_metric import FullReferenceMetric
 from imharness.contracts.metric import Metric
 from imharness.contracts.randomness import ImageRng, derive_seed
-from imharness.contracts.reconstruction_attack import ReconstructionAttack
+from imharness.contracts.reconstruction_attack import ReconstructionAttack, Round
 from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
 from imharness.errors import UsageError
 from imharness.notebook.arguments import listed, seed_of, shown, whole, wrong
@@ -39,13 +39,15 @@ class Reconstruction(Result):
     Args:
         images: the rebuilt images, float32 ``(n, 3, h, w)`` in [0, 1], multiples of 1/255.
         doubts: sentences on gradients that are not those of one image each, or that the originals do not explain.
+        assumes: what the attack takes for granted, in a sentence.
     """
 
     images: npt.NDArray[np.float32] = field(kw_only=True)
     doubts: Sequence[str] = field(default=(), kw_only=True)
+    assumes: str = field(default="", kw_only=True)
 
     def _notes(self) -> list[str]:
-        return [*self.doubts, *super()._notes()]
+        return [*self.doubts, *([f"Threat model: {self.assumes}"] if self.assumes else []), *super()._notes()]
 
 
 @fresh_numerics()
@@ -56,6 +58,8 @@ def reconstruct(
     *,
     attack: str | Component | Own = "invgrad",
     originals: Any = None,
+    labels: Any = None,
+    statistics: Mapping[str, Any] | None = None,
     metrics: Sequence[str | Component | Own] = (),
     seed: int = 0,
 ) -> Reconstruction:
@@ -64,14 +68,22 @@ def reconstruct(
     Args:
         gradients: the gradients of the mean cross-entropy with respect to every parameter of the model: a mapping from
             its name, or a list in the order of ``model.parameters()``. Each has the shape of the parameter, for one
-            image, or is ``(n, *shape)`` for n images that each shared a gradient.
+            image, or is ``(n, *shape)`` for n images that each shared a gradient. With an attack on a round of
+            federated learning, such as ``"federated[images=4,epochs=2]"``, it is what one participant or n of them shared: the
+            weights before the round less those after it, divided by the learning rate and the number of local steps,
+            or not divided with ``rate_known=false``.
         model: the classifier that gave the gradients, with logits ``(n, classes)``. A copy of it is put into evaluation
-            mode, so the gradients should be computed in that mode, too. Its last parameter must be a bias with one
-            number for each class; the label is read from its gradient.
+            mode, so the gradients should be computed in that mode, too, unless the attack has ``training_mode=true``.
+            Its last parameter must be a bias with one number for each class; labels are read from its gradient.
         shape: the shape ``(3, h, w)`` of an image.
         attack: a name as on the command line, such as ``"invgrad[steps=500]"`` or ``"dlg"``, or what `ih.attack`
             returns.
-        originals: the private images ``(n, 3, h, w)``, floats in [0, 1] or bytes, if they are known.
+        originals: the private images ``(N, 3, h, w)``, floats in [0, 1] or bytes, if they are known; those of a
+            participant in the order in which it took them.
+        labels: the classes of the originals, N whole numbers. Only an attack with ``labels_known=true`` sees them,
+            and needs them; else they say whether the originals explain what was shared.
+        statistics: for an attack with ``statistics_known=true``: name of a buffer of batch norm, such as
+            ``"1.running_mean"`` -> the mean or unbiased variance of the batch ``(channels,)`` or ``(n, channels)``.
         metrics: metrics that compare a reconstruction with its original, by name or made by `ih.metric`.
         seed: the seed of the random starts; each image draws from its own stream.
 
@@ -81,8 +93,9 @@ def reconstruct(
         ``grey``, the loss of a flat grey image. With originals it also has ``attainable``, the loss of the original
         itself; ``explained``, whether that is about 0, as it is where the gradient is that of the original alone; and
         ``converged``, whether it is and the attack came close to it. `Reconstruction.doubts` says in words what does
-        not fit, such as the gradient of a batch. The step ``leakage`` has ``metric`` and ``score``, in the metric's own
-        unit, with one row for a metric of whole sets.
+        not fit, such as the gradient of a batch, and what the attack assumes. Of a round, the images of a participant
+        have the same losses, and with originals the images are in the order of the least squared error. The step
+        ``leakage`` has ``metric`` and ``score``, in the metric's own unit, with one row for a metric of whole sets.
 
     Raises:
         UsageError: an argument does not fit; the message names it.
@@ -97,20 +110,27 @@ def reconstruct(
     network = copy.deepcopy(model).eval().requires_grad_(False)
     shared = _gradients(gradients, network)
     _try(network, size, next(iter(shared.values())))
-    count = len(next(iter(shared.values())))
-    if inversion.batches(count) != [[i] for i in range(count)]:
+    updates, own = len(next(iter(shared.values()))), inversion.round()
+    count = updates * (1 if own is None else own.images)
+    if own is None and inversion.batches(count) != [[i] for i in range(count)]:
         raise UsageError(
             f"attack: {inversion.label} needs gradients of several batches that share images; use another attack."
         )
     known = None if originals is None else images_of("originals", originals)
     if known is not None and known.shape != (count, *size):
-        raise UsageError(f"originals must have shape {(count, *size)}, got {tuple(known.shape)}.")
+        hint = ""
+        if own is None and updates == 1 and known.shape[1:] == size:
+            hint = f" The mean gradient of {len(known)} images is for attack='federated[images={len(known)}]'."
+        raise UsageError(f"originals must have shape {(count, *size)}, got {tuple(known.shape)}.{hint}")
+    classes = _classes(labels, count, own, next(iter(shared.values())).device)
+    told = _statistics(statistics, updates, own, network)
     chosen = _metrics(metrics, known)
     place = next(iter(shared.values())).device
     streams = ImageRng([derive_seed(seed, "attack", str(i)) for i in range(count)], place)
     attacker = checked(inversion, inversion.build(place))
     behind = None if known is None else known.to(place)
-    found = track_that("reconstruct").reconstruct(SharedGradients(shared, network, size, attacker, streams, behind))
+    asked = SharedGradients(shared, network, size, attacker, streams, behind, inversion, classes, told)
+    found = track_that("reconstruct").reconstruct(asked)
     columns = dict(found.columns)
     scored = [(m, scores_of(m, found.images.cpu(), known, place)) for m in chosen]
     leaked: Columns = {
@@ -126,6 +146,7 @@ def reconstruct(
         rows,
         images=found.images.cpu().numpy(),
         doubts=tuple(found.doubts),
+        assumes=inversion.assumes,
     )
 
 
@@ -180,6 +201,37 @@ def _size(shape: Sequence[int]) -> tuple[int, int, int]:
     return size[0], size[1], size[2]
 
 
+def _classes(given: Any, count: int, own: Round | None, place: torch.device) -> torch.Tensor | None:
+    """Return the labels ``(count,)``, or None; raises `UsageError` if they are wrong or the attack needs them."""
+    if given is None:
+        if own is not None and own.labels_known:
+            raise UsageError("labels: the attack knows them; give one for each image.")
+        return None
+    found = _tensor("labels", given, "labels").flatten().to(place)
+    if len(found) != count or found.is_floating_point():
+        raise UsageError(f"labels must be {count} whole numbers, got {len(found)} of {found.dtype}.")
+    return found.long()
+
+
+def _statistics(
+    given: Mapping[str, Any] | None, updates: int, own: Round | None, network: torch.nn.Module
+) -> dict[str, torch.Tensor]:
+    """Return statistics ``(updates, channels)`` by buffer; raises `UsageError` if they are wrong or missing."""
+    wanted = own is not None and own.statistics_known
+    if not wanted or given is None:
+        if wanted:
+            raise UsageError("statistics: the attack knows them; give a mapping from buffers of batch norm.")
+        return {}
+    buffers, found = dict(network.named_buffers()), {}
+    for name, value in given.items():
+        if name not in buffers:
+            raise UsageError(f"statistics: {shown(name)} is not a buffer of the model.")
+        found[name] = _tensor(name, value, "statistics").to(buffers[name]).reshape(-1, *buffers[name].shape)
+        if len(found[name]) != updates:
+            raise UsageError(f"statistics: {name} must have shape {(updates, *buffers[name].shape)}.")
+    return found
+
+
 def _try(network: torch.nn.Module, size: tuple[int, int, int], like: torch.Tensor) -> None:
     """Raise `UsageError` if the model cannot take an image of this size."""
     try:
@@ -216,8 +268,8 @@ def _gradients(given: Any, network: torch.nn.Module) -> dict[str, torch.Tensor]:
     return found
 
 
-def _tensor(name: str, value: Any) -> torch.Tensor:
+def _tensor(name: str, value: Any, argument: str = "gradients") -> torch.Tensor:
     try:
         return torch.as_tensor(value).detach()
     except (TypeError, ValueError, RuntimeError):
-        raise wrong(f"gradients: {name}", "a tensor", value) from None
+        raise wrong(f"{argument}: {name}", "a tensor", value) from None

@@ -12,7 +12,7 @@ from imharness.contracts.attack import BaseAttack
 from imharness.contracts.call import checked
 from imharness.contracts.fitted_attack import FittedAttack
 from imharness.contracts.randomness import generator
-from imharness.contracts.reconstruction_attack import ReconstructionAttack
+from imharness.contracts.reconstruction_attack import LABELS, ReconstructionAttack, Round
 from imharness.errors import ContractError
 from imharness.running.target import MetricTarget
 from imharness.testing import samples
@@ -93,10 +93,23 @@ class ReconstructionProbe(Probe):
         batch = inputs["images"]
         network = samples.classifier(batch[0].numel(), samples.CLASSES, self.seed).to(device)
         own = _gradients(network, batch)
+        own_round = self.component.round()
+        if own_round is not None:
+            return self._after_a_round(own_round, network, batch)
         batches = self.component.batches(len(batch))
         shared = {name: torch.stack([g[rows].mean(dim=0) for rows in batches]) for name, g in own.items()}
         network.requires_grad_(False)
         return {"gradients": shared, "model": network, "shape": tuple(batch.shape[1:]), "progress": silent}
+
+    def _after_a_round(self, own: Round, network: torch.nn.Module, batch: torch.Tensor) -> dict[str, Any]:
+        """Share the mean gradient of the batch: one participant, one step, with the labels where they are known."""
+        shape = tuple(batch.shape[1:])
+        sent = self.component.sent(network, shape)
+        shared = {name: g.mean(dim=0, keepdim=True) for name, g in _gradients(sent, batch).items()}
+        labels = torch.arange(len(batch), device=batch.device) % samples.CLASSES
+        told = {LABELS: labels[None]} if own.labels_known else {}
+        sent.requires_grad_(False)
+        return {"gradients": shared | told, "model": sent, "shape": shape, "progress": silent}
 
 
 def _gradients(network: torch.nn.Module, batch: torch.Tensor) -> dict[str, torch.Tensor]:

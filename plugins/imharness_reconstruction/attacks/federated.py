@@ -70,8 +70,8 @@ class FederatedInversion(GradientInversion):
         rate = "" if len(own.steps()) == 1 else f" and {'knows' if own.rate_known else 'estimates'} the learning rate"
         sent = " It also receives the statistics of batch norm." if own.statistics_known else ""
         return (
-            f"The server is {HONEST}. It knows the network, the loss, the number of images of a participant ({own.images}) "
-            f"and of its local steps ({len(own.steps())}); it {labels}{rate}.{sent}"
+            f"The server is {HONEST}. It knows the network, the loss, the number of images of a participant "
+            f"({own.images}) and of its local steps ({len(own.steps())}); it {labels}{rate}.{sent}"
         )
 
     def build(self, device: torch.device) -> Reconstruct:
@@ -82,8 +82,8 @@ class FederatedInversion(GradientInversion):
             told = {name: values for name, values in gradients.items() if name not in shared and name != LABELS}
             several, count = len(next(iter(shared.values()))), len(rng)
             size = count // several
-            labels = gradients[LABELS] if self.labels_known else listed(
-                label_counts(shared, model, size, self.rate_known)
+            labels = (
+                gradients[LABELS] if self.labels_known else listed(label_counts(shared, model, size, self.rate_known))
             )
             targets = F.one_hot(labels, list(shared.values())[-1].shape[1]).float()
             best, lowest = None, None
@@ -147,4 +147,4 @@ def _apart(statistics: Gradients, told: Gradients, like: torch.Tensor) -> torch.
 
 @hookimpl
 def components() -> list[ReconstructionAttack]:
-    return [FederatedInversion(), FederatedInversion(labels_known=True), FederatedInversion(images=2, batch=1, epochs=2)]
+    return [FederatedInversion(), FederatedInversion(labels_known=True), FederatedInversion(epochs=2)]

@@ -12,6 +12,7 @@ import torch
 from pydantic import Field
 from torch import nn
 
+from imharness.errors import UsageError
 from imharness.gradients import (
     MALICIOUS,
     Gradients,
@@ -62,7 +63,12 @@ class Imprint(ReconstructionAttack):
     bins: int = Field(default=128, ge=2, le=65_536, description="Number of bins, each of the same probability.")
     centre: float = Field(default=0.4, gt=0, lt=1, description="Mean brightness of images of this kind.")
     spread: float = Field(default=0.1, gt=0, le=1, description="Standard deviation of brightness.")
-    gain: float = Field(default=1e-3, gt=0, le=1, description="What a unit adds to a pixel at most, for brightness 1.")
+    gain: float = Field(
+        default=1.0,
+        gt=0,
+        le=100,
+        description="What a unit adds to a pixel at most, for brightness 1; more beats noise.",
+    )
 
     def round(self) -> Round:
         return Round(images=self.images)
@@ -92,6 +98,8 @@ class Imprint(ReconstructionAttack):
         def reconstruct(
             gradients: Gradients, model: nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
         ) -> Images:
+            if f"{FIRST}.weight" not in gradients:
+                raise UsageError(f"model: it has no layer {FIRST}; give the network that `Imprint.sent` returns.")
             weight, bias = gradients[f"{FIRST}.weight"], gradients[f"{FIRST}.bias"]
             size = len(rng) // len(bias)
             slopes, sums = _between(bias), _between(weight)

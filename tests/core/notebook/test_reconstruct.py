@@ -1,5 +1,6 @@
 """`ih.reconstruct`: bitwise what the track's steps compute from the same gradients, and what does not fit is named."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from imharness.errors import UsageError
 from imharness.notebook.reconstruct import reconstruct
 from imharness.running.numerics import fresh_numerics
 from imharness.testing.samples import classifier
+from imharness_reconstruction.attacks.imprint import Imprint
 from imharness_reconstruction.per_image import image_gradients
 from imharness_reconstruction.steps import leakage
 from imharness_reconstruction.steps import reconstruct as step
@@ -152,6 +154,100 @@ def test_what_does_not_fit_is_named(model: torch.nn.Module) -> None:
             "metrics: .* scores an image alone",
         ),
         (lambda: reconstruct([torch.zeros(4, 192)], headless, shape), "model: its last parameter must be the bias"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            wanted()
+
+
+def normed(activation: torch.nn.Module | None = None) -> torch.nn.Module:
+    """A network with batch norm and positive embeddings, in evaluation mode, with weights of a fixed stream."""
+    bent = torch.nn.Sigmoid() if activation is None else activation
+    stream = torch.Generator().manual_seed(0)
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 6, 3), torch.nn.BatchNorm2d(6), bent, torch.nn.Flatten(), torch.nn.Linear(216, 4)
+    )
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=stream))
+    return network.eval()
+
+
+def update(network: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor, epochs: int, rate: float) -> list:
+    """Weights before less weights after steps of torch's SGD, divided by their number and the rate."""
+    client = copy.deepcopy(network)
+    optimiser = torch.optim.SGD(client.parameters(), lr=rate)
+    for _ in range(epochs):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(client(images), labels).backward()
+        optimiser.step()
+    pairs = zip(network.parameters(), client.parameters(), strict=True)
+    return [(before - after).detach() / (rate * epochs) for before, after in pairs]
+
+
+@pytest.mark.parametrize(("epochs", "training"), [(1, False), (3, False), (1, True), (2, True)])
+def test_a_round_of_federated_learning_is_explained_by_its_originals(epochs: int, training: bool) -> None:
+    stream = torch.Generator().manual_seed(1)
+    images = torch.rand(2, 3, 2, 2, generator=stream).repeat_interleave(4, dim=2).repeat_interleave(4, dim=3)
+    network, labels = normed().train(training), torch.tensor([2, 0])
+    given = update(network, images, labels, epochs, 0.1)
+    attack = f"federated[images=2,epochs={epochs},training_mode={str(training).lower()},steps=16]"
+    found = reconstruct(given, network, (3, 8, 8), attack=attack, originals=images, labels=labels)
+    rows = found.rows("reconstruct")
+    assert found.images.shape == (2, 3, 8, 8)
+    assert sorted(rows["label"].tolist()) == [0, 2]
+    assert rows["explained"].all(), rows["attainable"]
+    assert found.doubts == ()
+    assert "honest but curious" in repr(found)
+    others = reconstruct(given, network, (3, 8, 8), attack=attack, originals=images.flip(0, 3), labels=labels)
+    assert not others.rows("reconstruct")["explained"].any()
+    assert "do not explain" in repr(others)
+
+
+@pytest.mark.parametrize(("epochs", "training"), [(5, False), (1, True)])
+def test_it_says_which_round_explains_the_gradient(epochs: int, training: bool) -> None:
+    image, label = torch.rand(1, 3, 8, 8, generator=torch.Generator().manual_seed(1)), torch.tensor([2])
+    network = normed(torch.nn.ReLU()).train(training)
+    given = update(network, image, label, epochs, 0.1)
+    found = reconstruct(given, network, (3, 8, 8), attack=ATTACK, originals=image)
+    assert not found.rows("reconstruct")["explained"].any()
+    wanted = "training_mode=true" if training else "epochs=5,local_rate=0.1"
+    assert any(f"federated[images=1,{wanted}]" in line for line in found.doubts)
+
+
+def test_an_imprint_layer_gives_the_images() -> None:
+    network, images = normed(), torch.rand(3, 3, 8, 8, generator=torch.Generator().manual_seed(1)) * 0.2
+    images = images - images.mean(dim=(1, 2, 3), keepdim=True) + torch.tensor([0.3, 0.5, 0.7])[:, None, None, None]
+    attack, labels = Imprint(images=3, centre=0.5, spread=0.2), torch.tensor([2, 0, 1])
+    sent = attack.sent(network, (3, 8, 8))
+    given = update(sent, images, labels, 1, 0.1)
+    found = reconstruct(given, sent, (3, 8, 8), attack=attack, originals=images, labels=labels)
+    assert np.abs(found.images - images.numpy()).max() < 0.01
+    assert found.rows("reconstruct")["converged"].all()
+    with pytest.raises(UsageError, match=r"imprint\.measure"):
+        reconstruct(update(network, images, labels, 1, 0.1), network, (3, 8, 8), attack=attack)
+
+
+def test_what_does_not_fit_a_round_is_named() -> None:
+    network, images, labels = normed(), torch.rand(2, 3, 8, 8), torch.tensor([2, 0])
+    given, shape = update(network, images, labels, 1, 0.1), (3, 8, 8)
+    told = "federated[images=2,training_mode=true,statistics_known=true]"
+    for wanted, said in (
+        (lambda: reconstruct(given, network, shape, originals=images), r"federated\[images=2\]"),
+        (lambda: reconstruct(given, network, shape, attack="federated[images=2,labels_known=true]"), "labels: the att"),
+        (
+            lambda: reconstruct(given, network, shape, attack="federated[images=2]", labels=[1]),
+            "labels must be 2 whole",
+        ),
+        (
+            lambda: reconstruct(given, network, shape, attack="federated[images=2]", labels=[1, 9]),
+            "labels: there are 4",
+        ),
+        (lambda: reconstruct(given, network, shape, attack=told), "statistics: the attack knows them"),
+        (lambda: reconstruct(given, network, shape, attack=told, statistics={"a": [1]}), "'a' is not a buffer"),
+        (
+            lambda: reconstruct(given, network, shape, attack=told, statistics={"1.running_mean": np.ones((2, 6))}),
+            "must have shape",
+        ),
     ):
         with pytest.raises(UsageError, match=said):
             wanted()
