@@ -48,11 +48,12 @@ def parted(scores: Blocks) -> Parts:
     splits: dict[tuple[str, str], set[str]] = {}
     for own in scores.conditions:
         splits.setdefault(_study(own), set()).add(own["split"])
-    names = [units.astype(str) for units in scores.units]
-    few = [c for c, own in enumerate(scores.conditions) if len(splits[_study(own)]) < FEWEST]
-    known = np.unique(np.concatenate([np.zeros(0, str), *(names[c] for c in few)]))
+    few = {
+        c: scores.units[c].astype(str) for c, own in enumerate(scores.conditions) if len(splits[_study(own)]) < FEWEST
+    }
+    known = np.unique(np.concatenate([np.zeros(0, str), *few.values()]))
     half = known[chosen_half(known)]
-    aside = [np.isin(names[c], half) if c in set(few) else np.zeros(len(names[c]), bool) for c in range(len(names))]
+    aside = [np.isin(few[c], half) if c in few else np.zeros(len(own), bool) for c, own in enumerate(scores.units)]
     return Parts(_rows(scores, aside), _rows(scores, [~kept for kept in aside]) if few else scores)
 
 
