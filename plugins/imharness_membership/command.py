@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness.commands import Group, Share
+from imharness.commands import Group, Share, seed_option
 
 if TYPE_CHECKING:
     from imharness.membership import MembershipEvaluator, Progress
@@ -32,7 +32,7 @@ def membership() -> None:
     metavar="FILE",
     help="Answers of K reference models on the n rows of the target, members first: an npz with member (K, n) and "
     "log_odds (K, n) or probabilities (K, n, classes), or a csv or parquet table with the columns reference, row, "
-    "member, and log_odds or p0, p1, ...",
+    "member, and log_odds or p0, p1, ... Default: none.",
 )
 @click.option("--logits", is_flag=True, help="The outputs are logits, not probabilities.")
 @click.option(
@@ -230,15 +230,33 @@ def _shown(estimate: Estimate | None) -> str:
 @membership.command("one-run")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option(
-    "--defense", metavar="NAME", help="Train this defense of the board with canaries instead of reading FILE."
+    "--defense",
+    metavar="NAME",
+    help="Train this defense of the board with canaries instead of reading FILE. Default: FILE is read.",
 )
 @click.option("--dataset", default="digits", show_default=True, metavar="NAME", help="The data that it trains on.")
 @click.option("--model", default="mlp", show_default=True, metavar="NAME", help="The network that it trains.")
-@click.option("--canaries", type=click.IntRange(20), default=1000, show_default=True, help="Mislabelled rows.")
-@click.option("--guesses", type=click.IntRange(2), help="Canaries to guess. Default: three numbers are tried and paid.")
-@click.option("--delta", type=Share(), default=1e-5, show_default=True, help="The delta that is put to the test.")
-@click.option("--confidence", type=Share(), default=0.95, show_default=True, help="With which the bound holds.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of coins and training.")
+@click.option(
+    "--mislabelled",
+    type=click.IntRange(20),
+    metavar="N",
+    default=1000,
+    show_default=True,
+    help="Rows that are canaries.",
+)
+@click.option(
+    "--guesses",
+    type=click.IntRange(2),
+    metavar="N",
+    help="Canaries to guess. Default: three numbers are tried and paid.",
+)
+@click.option(
+    "--delta", type=Share(), metavar="SHARE", default=1e-5, show_default=True, help="The delta that is put to the test."
+)
+@click.option(
+    "--confidence", type=Share(), metavar="SHARE", default=0.95, show_default=True, help="With which the bound holds."
+)
+@seed_option("coins and training")
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path), metavar="FILE", help="Write the bounds here as JSON."
 )
@@ -247,7 +265,7 @@ def one_run(
     defense: str | None,
     dataset: str,
     model: str,
-    canaries: int,
+    mislabelled: int,
     guesses: int | None,
     delta: float,
     confidence: float,
@@ -275,7 +293,7 @@ def one_run(
         scores, included = read_canaries(file)
     else:
         with console.progress("epochs") as advance:
-            scores, included, promised = board_run(str(defense), dataset, model, canaries, seed, advance)
+            scores, included, promised = board_run(str(defense), dataset, model, mislabelled, seed, advance)
         told = "no epsilon" if promised is None else f"epsilon {promised[0]:.3g} at delta {promised[1]:g}"
         console.say(f"{defense} promises {told}")
     found = one_run_bounds(CanaryScores(scores, included, delta, confidence, guesses))
