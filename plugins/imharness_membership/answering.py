@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from imharness.errors import HarnessError, UsageError
-from imharness.membership import Component, MembershipEvaluator
+from imharness.membership import Component, MembershipEvaluator, Progress
 from imharness.questions import AuditAnswer, AuditRequest, GivenOutputs, ModelAudit
 from imharness.stats import chosen_half
 from imharness_membership.audit import Known, audit, standard, untested, usable
 from imharness_membership.audit_inputs import Array, Named, Outputs, checked
-from imharness_membership.audit_references import KnownReferences, checked_references, copied
+from imharness_membership.audit_references import KnownReferences, checked_references
 
 SOURCES = {
     "target": "other rows of the same model, whose membership they knew",
@@ -25,7 +25,7 @@ FEWEST = 20
 """The fewest members, and the fewest non-members, from which evaluators learn and on which they are tested."""
 
 
-def answered(asked: AuditRequest) -> AuditAnswer:
+def answered(asked: AuditRequest, progress: Progress = lambda done, total: None) -> AuditAnswer:
     """Audit a model; raises `UsageError` that names the argument and the row."""
     from imharness.commands import every
 
@@ -56,13 +56,12 @@ def answered(asked: AuditRequest) -> AuditAnswer:
         known,
         tested,
         evaluators,
-        lambda done, total: None,
+        progress,
         has_shadow=half is None,
         left_out=untested(every("evaluator"), evaluators, asked.named, have),
         known=have,
     )
-    copy = "" if references is None else copied(references, rows.member)
-    return AuditAnswer(found, _measured(found, SOURCES[_source(asked, half)], copy))
+    return AuditAnswer(found, _measured(found, SOURCES[_source(asked, half)]))
 
 
 def _source(asked: AuditRequest, half: Array | None) -> str:
@@ -125,14 +124,14 @@ def _outputs(given: GivenOutputs) -> Outputs:
     return Outputs(outputs, classes, given.member.astype(bool))
 
 
-def _measured(found: ModelAudit, source: str, copy: str) -> str:
+def _measured(found: ModelAudit, source: str) -> str:
     others = f"{found.references} reference models answered for the same rows. " if found.references else ""
     accuracy = (
         "without labels, so that the class it predicts stands for the true one"
         if found.train_accuracy is None or found.test_accuracy is None
         else f"its accuracy is {found.train_accuracy:.3f} on members and {found.test_accuracy:.3f} on non-members"
     )
-    differs = found.mismatches() + ([copy] if copy else [])
+    differs = found.mismatches()
     warned = (
         f"The adversary's models differ from the target, so that an adversary with better copies may find more: "
         f"{'; '.join(differs)}. "

@@ -27,7 +27,7 @@ from imharness_membership.audit_references import (
 from imharness_membership.evaluators.lira import Lira
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.likelihood import log_odds
-from imharness_membership.likeness import of_references, of_shadow
+from imharness_membership.likeness import of_masks, of_references, of_shadow
 from imharness_membership.risk import THRESHOLDS, calibration, calibration_rmse, precision_and_recall, risk_scores
 from imharness_membership.roc import roc
 
@@ -170,9 +170,10 @@ def audit(
 
 def _likeness(target: Outputs, shadow: Outputs, known: Known, has_shadow: bool) -> list[Likeness]:
     """Return how the adversary's own models compare with the target."""
+    masks = [] if known.references is None else list(of_masks(target, known.references))
     if not known.labels:
-        return []
-    found = list(of_shadow(target, shadow)) if has_shadow and known.references is None else []
+        return masks
+    found = list(of_shadow(target, shadow)) if has_shadow and known.references is None else masks
     if known.references is not None:
         own = log_odds(torch.from_numpy(target.outputs), torch.from_numpy(target.labels)).numpy()
         found += of_references(target, own, known.references)

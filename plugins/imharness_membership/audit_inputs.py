@@ -10,7 +10,7 @@ from imharness.errors import UsageError
 from imharness.files import read_arrays, read_columns
 
 Array = np.ndarray
-MODELS, SIDES = ("shadow", "target"), ("member", "nonmember")
+MODELS, SIDES, KINDS = ("shadow", "target"), ("member", "nonmember"), ("outputs", "labels")
 SUM_TOLERANCE = 1e-3
 SHOWN_COLUMNS = 20
 
@@ -37,8 +37,10 @@ class Named:
     remedy: str = "add --logits"
 
 
-def read_audit(path: Path, logits: bool) -> dict[str, Outputs]:
+def read_audit(path: Path, logits: bool, shadow: bool = True) -> dict[str, Outputs]:
     """Return the outputs of ``shadow`` and ``target`` from an npz, csv or parquet file.
+
+    `shadow`: whether there must be a shadow model.
 
     An npz has the arrays {shadow,target}_{member,nonmember}_{outputs,labels}. A table has the columns model ("shadow"
     or "target"), member (0 or 1), label, and the outputs as p0, p1, ... Raises `UsageError` that names the array and
@@ -49,7 +51,7 @@ def read_audit(path: Path, logits: bool) -> dict[str, Outputs]:
     readers = {".npz": _from_npz, ".csv": _from_table, ".parquet": _from_table, ".pq": _from_table}
     if path.suffix not in readers:
         raise UsageError(f"{path}: the ending must be .npz, .csv or .parquet.")
-    read = readers[path.suffix](path)
+    read = readers[path.suffix](path, shadow)
     parts = {
         name: checked(outputs, labels, Named(f"{path}: {name}_outputs", f"{path}: {name}_labels"), logits)
         for name, (outputs, labels) in read.items()
@@ -58,7 +60,8 @@ def read_audit(path: Path, logits: bool) -> dict[str, Outputs]:
     if len(set(widths.values())) > 1:
         listed = ", ".join(f"{name} {width}" for name, width in widths.items())
         raise UsageError(f"{path}: outputs differ in their number of classes: {listed}.")
-    return {model: _joined([parts[f"{model}_{side}"] for side in SIDES]) for model in MODELS}
+    models = [model for model in MODELS if f"{model}_{SIDES[0]}" in parts]
+    return {model: _joined([parts[f"{model}_{side}"] for side in SIDES]) for model in models}
 
 
 def _joined(sides: Sequence[tuple[Array, Array]]) -> Outputs:
@@ -67,17 +70,23 @@ def _joined(sides: Sequence[tuple[Array, Array]]) -> Outputs:
     return Outputs(*(np.concatenate(pair) for pair in zip(inside, outside, strict=True)), member)
 
 
-def _from_npz(path: Path) -> dict[str, tuple[Array, Array]]:
-    wanted = [f"{model}_{side}_{kind}" for model in MODELS for side in SIDES for kind in ("outputs", "labels")]
-    found = read_arrays(path, wanted)
+def _from_npz(path: Path, shadow: bool) -> dict[str, tuple[Array, Array]]:
+    names = {model: [f"{model}_{side}_{kind}" for side in SIDES for kind in KINDS] for model in MODELS}
+    there = MODELS if shadow else tuple(model for model in MODELS if model == "target" or _holds(path, names[model]))
+    found = read_arrays(path, [name for model in there for name in names[model]])
     return {
         f"{model}_{side}": (found[f"{model}_{side}_outputs"], found[f"{model}_{side}_labels"])
-        for model in MODELS
+        for model in there
         for side in SIDES
     }
 
 
-def _from_table(path: Path) -> dict[str, tuple[Array, Array]]:
+def _holds(path: Path, names: Sequence[str]) -> bool:
+    """Return whether an npz file has any of these arrays."""
+    return bool(set(names) & set(read_arrays(path)))
+
+
+def _from_table(path: Path, shadow: bool) -> dict[str, tuple[Array, Array]]:
     table = read_columns(path)
     for name in ("model", "member", "label", "p0", "p1"):
         if name not in table.columns:
@@ -96,6 +105,7 @@ def _from_table(path: Path) -> dict[str, tuple[Array, Array]]:
     return {
         f"{name}_{side}": (outputs[mask], labels[mask])
         for name in MODELS
+        if shadow or name == "target" or (model == name).any()
         for side, mask in (("member", (model == name) & member), ("nonmember", (model == name) & ~member))
     }
 

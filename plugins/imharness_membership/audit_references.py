@@ -19,8 +19,6 @@ FEWEST = 4
 """The fewest reference models: one stands in for the target, and those that are left need a mean and a variance."""
 CHECKED = 2
 """So many reference models are attacked by the others, to see how accurate an evaluator is where members are known."""
-ALIKE = 0.75
-"""References whose members agree with the target's on more than this share of the rows were not drawn independently."""
 
 
 @dataclass(frozen=True)
@@ -94,18 +92,6 @@ def checked_references(given: GivenReferences, labels: Array, has_labels: bool) 
     if ((answers >= 0) & (answers <= 1)).all():
         raise UsageError(f"{where} lie in [0, 1]; log odds are needed, log p - log(1 - p) of the true class.")
     return KnownReferences(answers.astype(np.float32), member)
-
-
-def copied(references: KnownReferences, member: Array) -> str:
-    """Return a warning if the references' members are those of the target rather than drawn independently, or ""."""
-    agree = (references.member == member).mean(axis=1)
-    number = int(agree.argmax())
-    if references.outside or agree[number] <= ALIKE:
-        return ""
-    return (
-        f"reference {number} was trained on almost the rows of the target: their memberships agree on "
-        f"{100 * agree[number]:.0f}% of the rows"
-    )
 
 
 def guessed(infer: InferMembership, query: MembershipQuery, references: KnownReferences) -> Array:

@@ -59,7 +59,7 @@ def board_run(
     make = network.with_parameters(**EMBEDDED["parameters"].get(network.info.id, {})).build(device)
     n = len(table.labels)
     if canaries > n - 2:
-        raise UsageError(f"--canaries: {dataset} has {n} rows; at most {n - 2} of them can be canaries.")
+        raise UsageError(f"--mislabelled: {dataset} has {n} rows; at most {n - 2} of them can be canaries.")
     rows, coins, labels = _canaries(table.labels, table.classes, canaries, seed)
     others = torch.ones(n, dtype=torch.bool)
     others[rows] = False

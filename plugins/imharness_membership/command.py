@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness.commands import Group, Share
+from imharness.commands import Group, Share, seed_option
 
 if TYPE_CHECKING:
-    from imharness.membership import MembershipEvaluator
+    from imharness.membership import MembershipEvaluator, Progress
     from imharness.questions import Estimate, ModelAudit
-    from imharness_membership.audit import Known
+    from imharness_membership.audit_inputs import Outputs
 
 
 @click.group(cls=Group)
@@ -32,7 +32,7 @@ def membership() -> None:
     metavar="FILE",
     help="Answers of K reference models on the n rows of the target, members first: an npz with member (K, n) and "
     "log_odds (K, n) or probabilities (K, n, classes), or a csv or parquet table with the columns reference, row, "
-    "member, and log_odds or p0, p1, ...",
+    "member, and log_odds or p0, p1, ... Default: none.",
 )
 @click.option("--logits", is_flag=True, help="The outputs are logits, not probabilities.")
 @click.option(
@@ -95,27 +95,23 @@ def audit(
     from imharness.commands import every as installed
     from imharness.files import file_digest
     from imharness.questions import AuditSubject
-    from imharness_membership.audit import Known, untested
     from imharness_membership.audit import audit as audited
+    from imharness_membership.audit import untested
     from imharness_membership.audit_inputs import read_audit
-    from imharness_membership.audit_references import checked_references, copied, read_references
     from imharness_membership.track import MembershipTrack
 
     for output in filter(None, (json_file, html_file)):
         writable(output)
     report_file = report_file and page_file(report_file)
-    parts = read_audit(file, logits)
-    target = parts["target"]
-    known = Known()
-    if references_file:
-        known = Known(checked_references(read_references(references_file), target.labels, True))
-    evaluators = _evaluators(names, len(target.labels), known)
-    left_out = untested(installed("evaluator"), evaluators, bool(names), known)
+    parts = read_audit(file, logits, shadow=references_file is None)
     with console.progress("evaluators") as advance:
-        found = audited(parts["shadow"], target, evaluators, advance, left_out=left_out, known=known)
+        if references_file:
+            found = _with_references(file, parts, references_file, names, advance)
+        else:
+            evaluators = _evaluators(names, len(parts["target"].labels))
+            left_out = untested(installed("evaluator"), evaluators, bool(names))
+            found = audited(parts["shadow"], parts["target"], evaluators, advance, left_out=left_out)
     _print(found, per_class)
-    if known.references and (warning := copied(known.references, target.member)):
-        console.warn(warning)
     track, name = MembershipTrack(), model or file.name
     if json_file:
         json_file.write_text(json.dumps({"file": file.name, **found.facts()}, indent=1) + "\n", encoding="utf-8")
@@ -151,17 +147,37 @@ def _repeated(file: Path, logits: bool, options: Mapping[str, object]) -> str:
     return shlex.join(words)
 
 
-def _evaluators(names: tuple[str, ...], rows: int, known: Known) -> list[MembershipEvaluator]:
-    """Return the requested evaluators, or all that need no more than is known."""
+def _with_references(
+    file: Path, parts: Mapping[str, Outputs], references: Path, names: tuple[str, ...], progress: Progress
+) -> ModelAudit:
+    """Return the audit with reference models, with or without a shadow model."""
+    from imharness.commands import every, find
+    from imharness.questions import AuditRequest, GivenOutputs
+    from imharness_membership.answering import answered
+    from imharness_membership.audit_references import read_references
+
+    given = {
+        name: GivenOutputs(
+            part.outputs, part.labels, part.member, (f"{file}: {name} outputs", f"{file}: {name} labels", "member")
+        )
+        for name, part in parts.items()
+    }
+    chosen = [find("evaluator", name) for name in names] or every("evaluator")
+    asked = AuditRequest(given["target"], given.get("shadow"), list(chosen), bool(names), read_references(references))
+    return answered(asked, progress).found
+
+
+def _evaluators(names: tuple[str, ...], rows: int) -> list[MembershipEvaluator]:
+    """Return the requested evaluators, or all that need only outputs and labels."""
     from imharness.commands import console, find
     from imharness.commands import every as installed
     from imharness_membership.audit import MANY, SLOW, standard, usable
 
     if names:
-        return usable([find("evaluator", name) for name in names], known)
+        return usable([find("evaluator", name) for name in names])
     if rows > MANY:
         console.say(f"{SLOW} is left out because there are more than {MANY} rows; ask for it with --evaluator")
-    return standard(installed("evaluator"), rows, known)
+    return standard(installed("evaluator"), rows)
 
 
 def _print(found: ModelAudit, per_class: bool) -> None:
@@ -214,15 +230,33 @@ def _shown(estimate: Estimate | None) -> str:
 @membership.command("one-run")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option(
-    "--defense", metavar="NAME", help="Train this defense of the board with canaries instead of reading FILE."
+    "--defense",
+    metavar="NAME",
+    help="Train this defense of the board with canaries instead of reading FILE. Default: FILE is read.",
 )
 @click.option("--dataset", default="digits", show_default=True, metavar="NAME", help="The data that it trains on.")
 @click.option("--model", default="mlp", show_default=True, metavar="NAME", help="The network that it trains.")
-@click.option("--canaries", type=click.IntRange(20), default=1000, show_default=True, help="Mislabelled rows.")
-@click.option("--guesses", type=click.IntRange(2), help="Canaries to guess. Default: three numbers are tried and paid.")
-@click.option("--delta", type=Share(), default=1e-5, show_default=True, help="The delta that is put to the test.")
-@click.option("--confidence", type=Share(), default=0.95, show_default=True, help="With which the bound holds.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of coins and training.")
+@click.option(
+    "--mislabelled",
+    type=click.IntRange(20),
+    metavar="N",
+    default=1000,
+    show_default=True,
+    help="Rows that are canaries.",
+)
+@click.option(
+    "--guesses",
+    type=click.IntRange(2),
+    metavar="N",
+    help="Canaries to guess. Default: three numbers are tried and paid.",
+)
+@click.option(
+    "--delta", type=Share(), metavar="SHARE", default=1e-5, show_default=True, help="The delta that is put to the test."
+)
+@click.option(
+    "--confidence", type=Share(), metavar="SHARE", default=0.95, show_default=True, help="With which the bound holds."
+)
+@seed_option("coins and training")
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path), metavar="FILE", help="Write the bounds here as JSON."
 )
@@ -231,7 +265,7 @@ def one_run(
     defense: str | None,
     dataset: str,
     model: str,
-    canaries: int,
+    mislabelled: int,
     guesses: int | None,
     delta: float,
     confidence: float,
@@ -259,7 +293,7 @@ def one_run(
         scores, included = read_canaries(file)
     else:
         with console.progress("epochs") as advance:
-            scores, included, promised = board_run(str(defense), dataset, model, canaries, seed, advance)
+            scores, included, promised = board_run(str(defense), dataset, model, mislabelled, seed, advance)
         told = "no epsilon" if promised is None else f"epsilon {promised[0]:.3g} at delta {promised[1]:g}"
         console.say(f"{defense} promises {told}")
     found = one_run_bounds(CanaryScores(scores, included, delta, confidence, guesses))

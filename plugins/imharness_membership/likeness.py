@@ -18,6 +18,8 @@ from imharness_membership.calibration import calibration_error
 LEVEL = 0.99
 ACCURACY, CALIBRATION, ODDS, SIZE = 0.03, 0.05, 0.5, 0.1
 """Differences up to these are borne: of accuracies, calibration errors, mean log odds, and sizes (as a share)."""
+ALIKE = 0.75
+"""Members drawn independently agree with the target's on about half of the rows, and hardly on more than this share."""
 SHADOW, REFERENCES = "shadow model", "reference models"
 
 
@@ -36,8 +38,24 @@ def of_shadow(target: Outputs, shadow: Outputs) -> Iterator[Likeness]:
     yield Likeness(SHADOW, "number of members", *sizes, abs(sizes[1] - sizes[0]) > SIZE * sizes[0])
 
 
+def of_masks(target: Outputs, references: KnownReferences) -> Iterator[Likeness]:
+    """Yield the comparisons of the rows on which reference models and the target were trained, if they were on any.
+
+    A reference model whose members are nearly those of the target was not trained on rows drawn independently,
+    and tells attacks what they should find out.
+    """
+    if references.outside:
+        return
+    sizes = references.member.sum(axis=1).astype(float)
+    own = float(target.member.sum())
+    far = abs(sizes.mean() - own) > SIZE * own
+    yield Likeness(REFERENCES, "number of members among the rows", own, float(sizes.mean()), bool(far))
+    agree = float((references.member == target.member).mean(axis=1).max())
+    yield Likeness(REFERENCES, "largest share of rows whose membership is the target's", 1.0, agree, agree > ALIKE)
+
+
 def of_references(target: Outputs, odds: Array, references: KnownReferences) -> Iterator[Likeness]:
-    """Yield the comparisons of reference models on the same rows.
+    """Yield the comparisons of answers of reference models on the same rows.
 
     Args:
         odds: log odds ``(n,)`` of the target.
@@ -45,11 +63,6 @@ def of_references(target: Outputs, odds: Array, references: KnownReferences) -> 
     The target differs where it lies outside the interval that would cover a further reference model with 99%.
     """
     member = references.member
-    if not references.outside:
-        sizes = member.sum(axis=1).astype(float)
-        own = float(target.member.sum())
-        far = abs(sizes.mean() - own) > SIZE * own
-        yield Likeness(REFERENCES, "number of members among the rows", own, float(sizes.mean()), bool(far))
     for what, side in (("members", True), ("non-members", False)):
         if side and references.outside:
             continue

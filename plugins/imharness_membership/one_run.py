@@ -3,7 +3,7 @@
 Steinke, Nasr & Jagielski, "Privacy Auditing with One (1) Training Run" (NeurIPS 2023): whoever guesses r of m coins
 from the output of an (epsilon, delta)-private algorithm is right at least v times with a probability of at most
 P[B >= v] + 2 m delta max_i P[v > B >= v - i] / i, where B is binomial with r trials of probability 1 / (1 + e^-epsilon)
-(theorem 5.2). All epsilons for which this is below 1 - confidence are ruled out.
+(their theorem for approximate differential privacy). All epsilons for which this is below 1 - confidence are ruled out.
 
 Mahloujifar, Melis & Chaudhuri, "Auditing f-Differential Privacy in One Run" (ICML 2025), put a whole trade-off curve to
 the test, here that of a Gaussian mechanism (Dong, Roth & Su, "Gaussian Differential Privacy", JRSS B 2022).
@@ -84,7 +84,7 @@ def _right(scores: Array, included: Array, tried: tuple[int, ...]) -> list[int]:
 def p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
     """Return the most probable that so many guesses are right if the algorithm is (epsilon, delta)-private.
 
-    Steinke, Nasr & Jagielski (NeurIPS 2023), theorem 5.2.
+    Steinke, Nasr & Jagielski (NeurIPS 2023); see the head of this file.
     """
     share = 1 / (1 + np.exp(-epsilon))
     tails = binom.sf(np.arange(right - 1, -2, -1), guesses, share)  # P[B >= right], P[B >= right - 1], ..., P[B >= 0]
@@ -115,8 +115,9 @@ def gaussian_bound(right: int, guesses: int, canaries: int, level: float) -> flo
 def _is_possible(right: int, guesses: int, canaries: int, mu: Array, level: float) -> Array:
     """Return for each mu whether so many right guesses are as probable as `level` under its curve.
 
-    Mahloujifar, Melis & Chaudhuri (ICML 2025), algorithm 3, for two answers. From `right` guesses down to none, `h` and
-    `r` bound the probability of a wrong and of a right further guess; the curve bounds one by the other.
+    Mahloujifar, Melis & Chaudhuri (ICML 2025), their recursion for two answers with abstention. From `right` guesses
+    down to none, `h` and `r` bound the probability of a wrong and of a right further guess; the curve bounds one by the
+    other.
     """
     r, h = np.full_like(mu, level * right / canaries), np.full_like(mu, level * (guesses - right) / canaries)
     for i in range(right - 1, -1, -1):

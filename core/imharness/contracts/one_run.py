@@ -49,7 +49,7 @@ class OneRunBounds:
     """The lower bounds of epsilon that one training run shows.
 
     Args:
-        any_algorithm: holds for every algorithm (Steinke, Nasr & Jagielski, NeurIPS 2023, theorem 5.2).
+        any_algorithm: holds for every algorithm (Steinke, Nasr & Jagielski, NeurIPS 2023).
         gaussian: holds for algorithms whose errors trade off as those of a Gaussian mechanism, such as noisy gradients
             of all rows (Mahloujifar, Melis & Chaudhuri, ICML 2025); for DP-SGD with sampling it is an approximation.
         mu: the parameter of the least private Gaussian mechanism that is ruled out, 1 / the noise multiplier.

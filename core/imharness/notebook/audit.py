@@ -176,6 +176,13 @@ def audit(
     from imharness.notebook.randomness import say_who_drew
 
     seed, folder, progress = seed_of(seed), folder_of(cache), flag("progress", progress)
+    words = {
+        "target": target is not None,
+        "shadow": shadow is not None,
+        "train=train, data=data": train is not None,
+        "references=references": references is not None and train is None,
+        f"references={references}": references is not None and train is not None,
+    }
     if train is not None:
         target, references = trained_for(target, trainer_of(train, data, folder), references, seed, progress)
     elif data is not None:
@@ -200,7 +207,7 @@ def audit(
         found=answer.found,
         measured=answer.measured,
         call=_call(
-            {"target": True, "shadow": shadow is not None, "references=references": references is not None},
+            words,
             None if evaluators is None else asked.evaluators,
         ),
     )

@@ -1,7 +1,7 @@
 """Attack-P: one threshold for all rows, the quantile of a population that the model was not trained on.
 
 Ye, Maddi, Murakonda, Bindschaedler & Shokri, "Enhanced Membership Inference Attacks against Machine Learning Models"
-(CCS 2022), section 4.3.
+(CCS 2022).
 """
 
 import torch

@@ -1,7 +1,7 @@
 """Attack-R: one threshold for each row, the quantile of reference models that were not trained on it.
 
 Ye, Maddi, Murakonda, Bindschaedler & Shokri, "Enhanced Membership Inference Attacks against Machine Learning Models"
-(CCS 2022), section 4.4.
+(CCS 2022).
 """
 
 import torch

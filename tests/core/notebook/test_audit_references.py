@@ -71,6 +71,23 @@ def test_the_command_gives_what_the_function_gives_from_npz_and_parquet(tmp_path
         assert "6 reference models answered" in (tmp_path / "a.html").read_text()
 
 
+def test_a_file_of_references_needs_no_shadow(tmp_path: Path) -> None:
+    target, probabilities, member = world()
+    sides = {"member": target["member"], "nonmember": ~target["member"]}
+    outputs = {f"target_{side}_outputs": target["probabilities"][mask] for side, mask in sides.items()}
+    np.savez(tmp_path / "a.npz", **outputs, **{f"target_{s}_labels": target["labels"][m] for s, m in sides.items()})
+    np.savez(tmp_path / "refs.npz", probabilities=probabilities, member=member)
+    np.savez(tmp_path / "outside.npz", probabilities=probabilities, member=np.zeros_like(member))
+    for name, members in (("refs.npz", 120), ("outside.npz", 60)):
+        words = ["membership", "audit", "a.npz", "--references", name, "--json", "b.json"]
+        paths = [str(tmp_path / word) if "." in word else word for word in words]
+        ran = CliRunner().invoke(cli, [*paths, "--evaluator", "rmia"], catch_exceptions=False)
+        assert ran.exit_code == 0, ran.output
+        assert json.loads((tmp_path / "b.json").read_text())["members"] == members
+    with pytest.raises(UsageError, match="has no array shadow_member_outputs"):
+        CliRunner().invoke(cli, ["membership", "audit", str(tmp_path / "a.npz")], catch_exceptions=False)
+
+
 def report_of(found: ih.Audit) -> str:
     return page(found.found, AuditSubject("model", "repeat"), ReferenceModels((), "There are none."))
 
@@ -168,6 +185,7 @@ def test_an_interrupted_training_goes_on_and_a_repeated_one_trains_nothing(tmp_p
     assert len(list(tmp_path.iterdir())) >= 9
     assert found.found.members == 150
     assert found.found.references == 8
+    assert found.call.startswith("ih.audit(train=train, data=data, references=8, evaluators=")
     assert found.found.mismatches() == []
     assert found.worst.auc.value > 0.8
 
