@@ -74,7 +74,7 @@ class Foolbox(LibraryAttack):
         if self.info.norm == "linf":
             return self.radius * (2 * rng.uniform(*images.shape[1:]) - 1)
         way, size = rng.normal(*images.shape[1:]), rng.uniform(1, 1, 1) ** (1 / images[0].numel())
-        return self.radius * size * way / way.flatten(1).norm(dim=1).view(-1, 1, 1, 1)
+        return self.radius * size * way / torch.linalg.vector_norm(way.flatten(1), dim=1).view(-1, 1, 1, 1)
 
 
 @hookimpl

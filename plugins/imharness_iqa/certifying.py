@@ -106,7 +106,7 @@ def inside(context: StepContext) -> StepResult:
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         change = attacked([places[p] for p in positions]).to(batch.device) - batch
-        length = change.flatten(1).norm(dim=1)
+        length = torch.linalg.vector_norm(change.flatten(1), dim=1)
         distance = length.minimum(radius[positions].to(length))
         shown = batch + (distance / length.clamp(min=1e-9)).view(-1, 1, 1, 1) * change
         scores = noisy(metric, shown, context.rng(names_of(images, positions), "inside"))

@@ -20,7 +20,7 @@ def spatial_information(images: Images) -> torch.Tensor:
     """Return ``(N,)``: standard deviation of the Sobel magnitude of the luma, in grey levels (ITU-T P.910)."""
     kernel = constant(((-1.0, 0.0, 1.0), (-2.0, 0.0, 2.0), (-1.0, 0.0, 1.0)), images)
     both = torch.stack([kernel, kernel.T])[:, None]
-    magnitude = torch.nn.functional.conv2d(255 * luma(images), both).norm(dim=1)
+    magnitude = torch.linalg.vector_norm(torch.nn.functional.conv2d(255 * luma(images), both), dim=1)
     return magnitude.flatten(1).std(dim=1, unbiased=False)
 
 
@@ -29,7 +29,7 @@ def colourfulness(images: Images) -> torch.Tensor:
     red, green, blue = (255 * images).unbind(dim=1)
     opponents = torch.stack([red - green, (red + green) / 2 - blue], dim=1).flatten(2)
     deviation, mean = (getattr(opponents, name)(dim=2) for name in ("std", "mean"))
-    return deviation.norm(dim=1) + 0.3 * mean.norm(dim=1)
+    return torch.linalg.vector_norm(deviation, dim=1) + 0.3 * torch.linalg.vector_norm(mean, dim=1)
 
 
 def clustered(features: np.ndarray, per_cluster: int, draw: int) -> np.ndarray:

@@ -5,6 +5,7 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
+from imharness.testing.placement import MAC, acted_accelerator
 from imharness_membership.calibration import calibration_error
 from imharness_membership.epsilon import chosen_rule, counted, epsilon_if_independent
 
@@ -58,3 +59,5 @@ def test_calibration_error_of_a_model_that_is_too_sure_by_a_known_amount() -> No
     two = torch.cat([said[:5000], 1 - said[5000:]])
     mixed = torch.where(torch.arange(10_000) < 5000, labels, 1 - labels)
     assert calibration_error(two, mixed) == pytest.approx(0.9 - share, abs=1e-6)
+    with acted_accelerator(MAC):  # which has no float64
+        assert calibration_error(two.to(MAC), mixed.to(MAC)) == pytest.approx(0.9 - share, abs=1e-6)

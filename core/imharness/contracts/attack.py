@@ -131,7 +131,7 @@ def check_budget(attack: BaseAttack, images: Images, attacked: Images) -> None:
     if norm == "linf":
         size = change.abs().amax(dim=1)
     elif norm == "l2":
-        size = change.norm(dim=1)
+        size = torch.linalg.vector_norm(change, dim=1)
     else:
         size = (attacked != images).any(dim=1).flatten(1).sum(dim=1).float()
     worst = float(size.max())

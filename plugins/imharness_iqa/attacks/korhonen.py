@@ -26,7 +26,8 @@ def activity(images: Images) -> torch.Tensor:
     weights = constant(LUMA, images).view(1, 3, 1, 1)
     kernel = constant(SOBEL, images)
     both = torch.stack([kernel, kernel.T])[:, None]
-    inner = F.conv2d((images * weights).sum(dim=1, keepdim=True), both).norm(dim=1, keepdim=True)
+    slopes = F.conv2d((images * weights).sum(dim=1, keepdim=True), both)
+    inner = torch.linalg.vector_norm(slopes, dim=1, keepdim=True)
     magnitude = F.pad(inner, [1] * 4)
     peak = magnitude.amax(dim=(1, 2, 3), keepdim=True)
     scaled = torch.where(peak > 0, magnitude / peak.clamp(min=1e-12), 1.0)

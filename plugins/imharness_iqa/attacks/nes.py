@@ -49,7 +49,7 @@ class Nes(Attack):
                 scores = target(around.flatten(0, 1)).view(len(images), 2, self.pairs)
                 weight = (scores[:, 0] - scores[:, 1])[:, :, None, None, None]
                 gradient = (weight * noise).sum(dim=1)
-                length = gradient.flatten(1).norm(dim=1).clamp(min=1e-20)[:, None, None, None]
+                length = torch.linalg.vector_norm(gradient.flatten(1), dim=1).clamp(min=1e-20)[:, None, None, None]
                 step = laid(self.rate * gradient / length, images)
                 attacked = torch.clamp(attacked + step, low, high)
             return attacked

@@ -116,7 +116,8 @@ def _search(
         reached = (decision.sign() != side) & (lead < 0)
         found[rows[reached]], done[rows[reached]] = probabilities.detach()[reached], True
         (gradient,) = torch.autograd.grad(loss.sum(), leaf)
-        noise = noise - STEP * gradient / gradient.norm(dim=1, keepdim=True).clamp(min=1e-12)
+        length = torch.linalg.vector_norm(gradient, dim=1, keepdim=True).clamp(min=1e-12)
+        noise = noise - STEP * gradient / length
         since = torch.where(loss.detach() < lowest, 0, since + 1)
         lowest, left = lowest.minimum(loss.detach()), ~reached & (since < patience)
         if not bool(left.any()):

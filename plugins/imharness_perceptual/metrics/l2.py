@@ -14,7 +14,7 @@ class Euclidean(FullReferenceMetric):
 
     def build(self, device: torch.device) -> FullReferenceScore:
         def score(images: Images, reference: Images) -> Scores:
-            return (images - reference).flatten(1).norm(dim=1)
+            return torch.linalg.vector_norm((images - reference).flatten(1), dim=1)
 
         return score
 

@@ -34,7 +34,8 @@ def statistics_distance(model: torch.nn.Module, images: Images) -> torch.Tensor:
 
     def measure(layer: torch.nn.BatchNorm2d, inputs: tuple[torch.Tensor]) -> None:
         mean, variance = inputs[0].mean(dim=(2, 3)), inputs[0].var(dim=(2, 3), correction=0)
-        found.append((mean - layer.running_mean).norm(dim=1) + (variance - layer.running_var).norm(dim=1))
+        away = (mean - layer.running_mean, variance - layer.running_var)
+        found.append(sum(torch.linalg.vector_norm(own, dim=1) for own in away))
 
     layers = [layer for layer in model.modules() if isinstance(layer, torch.nn.BatchNorm2d)]
     if not layers:

@@ -5,6 +5,7 @@ import torch
 
 from imharness.components.registry import installed
 from imharness.gradients import ImageRng
+from imharness.testing.placement import MAC, acted_accelerator
 from imharness_reconstruction.undoing import PROBES, undone
 
 CPU = torch.device("cpu")
@@ -31,6 +32,15 @@ def test_a_coordinate_that_is_never_seen_gets_the_usual_factor() -> None:
     plain["a"][:, 0] = 0
     found = undone({n: -7 * v for n, v in shared.items()}, plain, lambda g: {n: -7 * v for n, v in g.items()})
     torch.testing.assert_close(found["a"], shared["a"])
+
+
+def test_maps_are_taken_back_on_the_gpu_of_a_mac_which_has_no_float64() -> None:
+    with acted_accelerator(MAC):
+        shared, plain = ({n: v.to(MAC) for n, v in drawn(*which).items()} for which in ((3, 0), (PROBES, 1)))
+        found = undone({n: -7 * v for n, v in shared.items()}, plain, lambda g: {n: -7 * v for n, v in g.items()})
+        assert {values.device for values in found.values()} == {MAC}
+        back = {name: values.cpu() for name, values in found.items()}
+    torch.testing.assert_close(back, drawn(3, 0))
 
 
 @pytest.mark.parametrize(
