@@ -12,8 +12,8 @@ from imharness_leaderboard.names import display_names
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.worst_case import Floats, setting_means
 
-MOST = 40
-"""The largest number of attacks that are shown."""
+MOST, ROWS = 40, 60
+"""The largest number of attacks, and of entries, that are shown."""
 
 
 class Column(NamedTuple):
@@ -38,6 +38,8 @@ class Heat(NamedTuple):
     rows: Sequence[tuple[str, Sequence[Cell]]]
     both: bool
     """Whether some attacks know the entry and others do not."""
+    left: int
+    """How many further entries are not shown."""
 
 
 def heat_of(scores: Scores, ranking: Ranking, names: Mapping[str, str]) -> Heat | None:
@@ -48,15 +50,16 @@ def heat_of(scores: Scores, ranking: Ranking, names: Mapping[str, str]) -> Heat 
     for c, condition in enumerate(own.conditions):
         key = condition.facets[ranking.attack], condition.facets[ranking.attacker] != ranking.unaware
         groups.setdefault(key, []).append(c)
-    entries = [label for label in names if label in own.entries]
+    known = [label for label in names if label in own.entries]
+    entries = known[:ROWS]
     if not 1 < len(groups) <= MOST or len(entries) < 2:
         return None
     keys = sorted(groups)
     rows = [own.entries.index(label) for label in entries]
     values = np.stack([_mean(means[np.ix_(rows, groups[key])]) for key in keys], axis=1)
     sign = 1 if own.better == "lower" else -1
-    known = values[~np.isnan(values)]
-    low, high = (float((sign * known).min()), float((sign * known).max())) if known.size else (0.0, 1.0)
+    found = values[~np.isnan(values)]
+    low, high = (float((sign * found).min()), float((sign * found).max())) if found.size else (0.0, 1.0)
     called = display_names(list(dict.fromkeys(attack for attack, _ in keys)))
     columns = [Column(called[attack], aware) for attack, aware in keys]
     cells = [
@@ -70,7 +73,13 @@ def heat_of(scores: Scores, ranking: Ranking, names: Mapping[str, str]) -> Heat 
     ]
     both = len({column.aware for column in columns}) == 2
     worst = _worst(columns, sign * values, both)
-    return Heat(f"{worst} does most, on average over all rows", columns, list(zip(entries, cells, strict=True)), both)
+    return Heat(
+        f"{worst} does most, on average over all rows",
+        columns,
+        list(zip(entries, cells, strict=True)),
+        both,
+        len(known) - len(entries),
+    )
 
 
 def _mean(block: Floats) -> Floats:

@@ -58,6 +58,8 @@ from imharness_leaderboard.secret import against_secret
 STATIC = Path(__file__).parent / "static"
 LARGE = 120
 """A table with more rows than this is shown on its own page only."""
+SAID = 100
+"""The most findings of a tier on the page of a track; all of them are in the data."""
 PICTURES = 5
 """The most pictures on the page of a track; the others stand with the study tables."""
 
@@ -182,6 +184,7 @@ class _Build:
             link_of=self._link,
             shown_value=tables.shown,
             large=LARGE,
+            said=SAID,
             costs_words=COSTS,
         )
         return found

@@ -1,6 +1,8 @@
 """Pages of the built site in real headless Chromium, watched for errors and for requests elsewhere."""
 
+import re
 from collections.abc import Iterator
+from html import unescape
 
 from playwright.sync_api import Browser, Page
 from tests.conftest import PATIENT_MS
@@ -44,6 +46,11 @@ def watched(page: Page, address: str) -> Iterator[Page]:
     page.unroute_all(behavior="wait")
     assert elsewhere == []
     assert errors == []
+
+
+def words_of(page: str) -> str:
+    """Return the text of a page without its elements: the first use of a term is a link to the glossary."""
+    return unescape(re.sub("<[^>]+>", "", page))
 
 
 def settled(page: Page, name: str) -> Page:

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from html import unescape
 from pathlib import Path
 from urllib.parse import unquote_plus
 
@@ -34,7 +33,7 @@ from imharness_iqa.tables import worst
 from imharness_leaderboard.rankings import RankingView
 from imharness_leaderboard.worst_case import worst_case
 
-from .browsing import SIZES, settled
+from .browsing import SIZES, settled, words_of
 from .conftest import board
 from .contested import (
     ATTACKS,
@@ -657,7 +656,7 @@ def test_a_reader_who_recomputes_the_headline_from_the_files_gets_the_same_sente
         without=f"{np.mean(list(worst[NONE].values())):.2f}",
         utility=f"{utility[best]:.3f}",
         plain=f"{utility[NONE]:.3f}",
-    ) in unescape(re.sub("<[^>]+>", "", home))
+    ) in words_of(home)
 
 
 def test_small_drawings_show_the_worst_case_of_each_metric() -> None:

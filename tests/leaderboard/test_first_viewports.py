@@ -225,7 +225,8 @@ class TestTheRankingIsAChart:
         drawn = page.locator("tr.entry").evaluate_all(
             "(rows) => rows.map((row) => [row.dataset.label, Number(row.querySelector('.dot').getAttribute('cx')),"
             " Number(row.querySelector('.hollow').getAttribute('cx')),"
-            " Number(row.querySelector('.lane .plain').getAttribute('x1'))])"
+            " Number(document.querySelector(row.querySelector('.lane use').getAttribute('href')).querySelector("
+            "'.plain').getAttribute('x1'))])"
         )
         values = {row.label: row.values for row in report().tables[0].rows}
         numbers = [values[label]["worst"].value for label, *_ in drawn]

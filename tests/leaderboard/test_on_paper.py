@@ -106,7 +106,7 @@ def test_latex_has_eight_columns_intervals_and_a_caption(page: Page) -> None:
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert {line.count(" & ") for line in rows} == {7}
     own = next(row for row in report().tables[0].rows if row.label == JPEG).values["worst"]
-    line = next(row for row in rows if row.startswith("jpeg"))
+    line = next(row for row in rows if row.startswith("JPEG"))
     assert f"{own.value:.2f} {{\\scriptsize [{own.low:.2f}, {own.high:.2f}]}}" in line
     assert text.count("{") == text.count("}")
 
@@ -119,7 +119,8 @@ def test_latex_of_a_broad_table_says_what_it_left_out(page: Page) -> None:
 
 
 def test_names_break_between_their_parts_only() -> None:
-    assert str(breaking("harness/a-b[c=1,d=2]")) == "a-b<wbr>[c=<wbr>1,<wbr>d=<wbr>2]"
+    assert str(breaking("acme/a-b[c=1,d=2]")) == "acme/<wbr>a-b<wbr>[c=<wbr>1,<wbr>d=<wbr>2]"
+    assert str(breaking("harness/a-b[c=1,d=2]")) == "A b (c 1,<wbr> d 2)"
     assert "<script>" not in breaking(EVIL)
 
 

@@ -26,8 +26,9 @@ from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import headline, marks_of
 
+from .browsing import words_of
 from .conftest import ENTRIES, EVIL, board, many, paired, save
-from .contested import LEVELS, report
+from .contested import LEVELS, STRENGTHS, report
 
 
 def pages(folder: Path) -> dict[str, str]:
@@ -51,7 +52,7 @@ def test_every_kind_of_page_is_there(built: Path) -> None:
         "acme--evil/gallery.html",
         "entries/defense-acme--blur.html",
     } <= found
-    assert sum(name.startswith("entries/") for name in found) == len(ENTRIES) + len(LEVELS)
+    assert sum(name.startswith("entries/") for name in found) == len(ENTRIES) + len(LEVELS) + len(STRENGTHS)
 
 
 def test_every_page_leads_to_the_credits_of_photographs_and_weights(built: Path) -> None:
@@ -137,13 +138,13 @@ def test_n_is_shown_as_units_and_what_they_come_from(built: Path) -> None:
     split = ColumnSpec(key="d", label="D", description="", unit="split", cluster_unit="split")
     assert split.count(Value(value=1.0, n=12, clusters=12)) == "12 splits"
     assert ColumnSpec(key="d", label="D", description="").count(Value(value=1.0, n=3, clusters=2)) == "n 3 of 2 sources"
-    text = pages(built)["plain.html"]
+    text = words_of(pages(built)["plain.html"])
     assert "1.000 – 1.500, 7 images of 3 photographs" in text
     assert (
         "Simultaneous 95% intervals of the differences between all rows over photographs, each with the mean over its "
         "images." in text
     )
-    assert "between all rows over paired images." in pages(built)["acme--evil.html"]
+    assert "between all rows over paired images." in words_of(pages(built)["acme--evil.html"])
     lines = (built / "data" / "plain" / "main.csv").read_text().splitlines()
     assert lines[0].startswith("defense,facet family,D,D low,D high,D n,D clusters,")
     assert lines[1].startswith("acme/blur,filter,1.25,1.0,1.5,7,3,")

@@ -22,10 +22,14 @@ export function scaled(numbers, start, end, margin = 0.02) {
   return { place, ticks };
 }
 
-/** What a lane shows: lines of the controls, the interval, a hollow dot for the attacker who does not know, and a dot. */
-export function lane(place, row, lines) {
-  const made = lines.map(({ value, plain }) => svg("line", { class: plain ? "plain" : "reference", x1: place(value), x2: place(value), y1: -40, y2: 68 }));
-  const { worst, unaware } = row ?? {};
+/** The lines of the controls, which all lanes share. */
+export function linesOf(place, controls) {
+  return controls.map(({ value, plain }) => svg("line", { class: plain ? "plain" : "reference", x1: place(value), x2: place(value), y1: -40, y2: 68 }));
+}
+
+/** What a lane shows besides: the interval, a hollow dot for the attacker who does not know the entry, and a dot. */
+export function lane(place, row) {
+  const made = [], { worst, unaware } = row ?? {};
   if (worst && Number.isFinite(worst.low ?? NaN)) made.push(svg("line", { class: "whisker", x1: place(worst.low), x2: place(worst.high), y1: 14, y2: 14 }));
   if (unaware) made.push(svg("circle", { class: "hollow", cx: place(unaware.value), cy: 14, r: 4.5 }));
   if (worst) made.push(svg("circle", { class: "dot", cx: place(worst.value), cy: 14, r: 5 }));
@@ -46,17 +50,26 @@ export class Front {
     this.lower = lower;
     this.frame = this.drawn.dataset.frame.split(" ").map(Number);
     this.made = this.drawn.innerHTML;
+    this.head = figure.querySelector("h3");
+    this.summary = figure.querySelector("figcaption .all");
+    this.title = this.head.textContent;
   }
 
   mark(label) { return [...this.drawn.querySelectorAll("[data-label]")].filter((one) => one.dataset.label === label); }
 
   light(label, on) { for (const one of this.mark(label)) one.classList.toggle("on", on); }
 
-  reset() { this.drawn.innerHTML = this.made; }
+  reset() {
+    this.drawn.innerHTML = this.made;
+    this.head.textContent = this.title;
+    this.summary.hidden = false;
+  }
 
   /** `rows`: label -> {value, low, high}; marks without a number vanish, and so does the line of the front. */
-  show(rows) {
+  show(rows, title) {
     this.reset();
+    this.head.textContent = title;
+    this.summary.hidden = true;
     const [x, top, width, height] = this.frame, ends = [top + height, top];
     const scale = scaled([...rows.values()].flatMap(({ value, low, high }) => [value, low, high]), ...(this.lower ? ends.reverse() : ends), 0.08);
     this.drawn.querySelector(".joined")?.remove();

@@ -1,6 +1,6 @@
 // The ranking of a track: the reader picks attacker, attack, metric and data set, and the chart is computed again here.
 // Rows are sorted, filtered, picked for Compare, opened, and shown in pages. The address keeps all of it.
-import { axis, Front, lane, scaled, WIDTH } from "./charts.js";
+import { axis, Front, lane, linesOf, scaled, WIDTH } from "./charts.js";
 import { conditionsOf, contest } from "./contest.js";
 import { numbersOf } from "./statistics.js";
 
@@ -18,6 +18,7 @@ class Ranking {
     this.body = this.table.tBodies[0];
     this.verdict = root.querySelector(".verdict");
     this.axis = this.table.querySelector("svg.axis");
+    this.lines = this.axis.querySelector("g.lane");
     this.heads = new Map([...this.table.querySelectorAll("[data-sort]")].map((head) => [head.dataset.sort, head]));
     this.rows = [...this.body.querySelectorAll("tr.entry")].map((row, order) => ({
       row, order, label: row.dataset.label, group: row.dataset.group, more: null,
@@ -25,7 +26,7 @@ class Ranking {
     }));
     for (const own of this.rows) own.made = own.cells.map((cell) => cell.innerHTML);
     this.groups = new Map([...this.body.querySelectorAll("tr.group")].map((row) => [row.dataset.group, row]));
-    this.first = { said: this.verdict.textContent, axis: this.axis.innerHTML, best: this.groups.get("best")?.textContent };
+    this.first = { said: this.verdict.textContent, axis: [...this.axis.children], lines: [...this.lines.children], best: this.groups.get("best")?.textContent };
     this.decimals = (this.table.querySelector(".value[data-v]")?.textContent.split(".")[1] ?? "").length;
     const figure = root.querySelector(".large-front");
     this.front = figure && new Front(figure, this.facts.better === "lower");
@@ -183,7 +184,8 @@ class Ranking {
       this.place(own, own.row.dataset.group);
       if (own.notes) own.row.querySelector(".notes").innerHTML = own.notes;
     }
-    this.axis.innerHTML = this.first.axis;
+    this.axis.replaceChildren(...this.first.axis);
+    this.lines.replaceChildren(...this.first.lines);
     this.verdict.textContent = this.first.said;
     if (this.first.best) this.groups.get("best").firstElementChild.textContent = this.first.best;
     this.front?.reset();
@@ -208,13 +210,14 @@ class Ranking {
     const by = new Map(found.rows.map((own, i) => [own.label, { ...own, order: i }]));
     const lines = found.rows.filter((own) => own.control && own.worst).map((own) => ({ value: own.worst.value, plain: own.label === this.facts.undefended }));
     const scale = scaled(found.rows.flatMap(({ worst, unaware }) => [worst?.value, worst?.low ?? NaN, worst?.high ?? NaN, unaware?.value]), 8, WIDTH - 8);
-    this.axis.replaceChildren(...axis(scale, lines));
+    this.axis.replaceChildren(this.lines.parentElement, ...axis(scale, lines));
+    this.lines.replaceChildren(...linesOf(scale.place, lines));
     for (const one of this.rows) {
       const own = by.get(one.label), at = (name) => one.row.querySelector(name);
       one.cells.forEach((cell, i) => { cell.innerHTML = one.made[i]; });
       this.place(one, own ? this.groupOf(own, found) : "incomplete");
       at(".rank").replaceChildren(made("strong", { textContent: own?.rank ? own.rank.value : "–" }), " ", made("span", { className: "range", textContent: own?.rank && own.rank.low !== null ? `${own.rank.low}–${own.rank.high}` : "" }));
-      at("svg.lane").replaceChildren(...lane(scale.place, own, lines));
+      at("svg.lane").replaceChildren(at("svg.lane > use"), ...lane(scale.place, own));
       at(".value").textContent = this.text(own?.worst?.value);
       at(".ends").textContent = own?.worst && own.worst.low !== null ? `${this.text(own.worst.low)}–${this.text(own.worst.high)}` : "";
       const [most] = Object.entries(own?.broken_by ?? {});
@@ -226,8 +229,13 @@ class Ranking {
     this.numbers = by;
     this.verdict.textContent = this.sentence(found, by, picks);
     this.groups.get("best")?.firstElementChild.replaceChildren(found.winner ? "Shown to be best" : this.titles.get("best"));
-    this.front?.show(new Map(found.rows.filter(({ worst }) => worst).map(({ label, worst }) => [label, { ...worst, text: `${this.facts.measure} ${this.text(worst.value)}` }])));
+    this.front?.show(new Map(found.rows.filter(({ worst }) => worst).map(({ label, worst }) => [label, { ...worst, text: `${this.facts.measure} ${this.text(worst.value)}` }])), this.traded(found));
     this.arrange();
+  }
+
+  traded(found) {
+    if (found.winner) return `${this.name(found.winner)} protects and stays useful`;
+    return found.may.length ? `${found.may.length} may be best of those that stay useful` : "None protects and stays useful";
   }
 
   text(number) { return Number.isFinite(number) ? number.toFixed(this.decimals).replace(/^-(?=[0.]*$)/, "") : "–"; }
