@@ -134,9 +134,11 @@ def _rivals(table: Table, tied: list[str]) -> str:
 
 
 def legend(board: Board, table: Table) -> list[str]:
-    """Return how the marks of a table were found: a sentence for each kind of unit that was tested."""
+    """Return how the marks of a table were found: a sentence for each kind of unit, and one on untested columns."""
     found = [_tested(comparison) for key, comparison in _behind(board, table).items() if key in table.not_worse]
-    return list(dict.fromkeys(found)) or [f"{INTERVALS}."]
+    apart = marks_of(board, table).untested(table.columns)
+    said = [f"Not tested, so that the best alone is marked: {joined(map(brief, apart))}."] if apart else []
+    return [*(dict.fromkeys(found) or [f"{INTERVALS}."]), *said]
 
 
 def _behind(board: Board, table: Table) -> dict[str, Comparison]:

@@ -36,8 +36,9 @@ def test_everything_is_computed_and_published(first: tuple[Path, dict]) -> None:
     assert facts["done"] == facts["cells"] > 0
     assert facts["failed"] == {}
     board = json.loads((folder / "store" / "boards" / "harness--membership.json").read_text())
-    ranked = [row["values"]["rank"]["value"] for row in board["tables"][0]["rows"]]
-    assert ranked == sorted(ranked)
+    places = [row["values"]["rank"]["value"] for row in board["tables"][0]["rows"]]
+    ranked = [place for place in places if place is not None]
+    assert places[: len(ranked)] == sorted(ranked)
     assert facts["winners"]["harness/membership"] == board["rankings"][0]["winner"]
     assert facts["claims"]["harness/membership"] == board["rankings"][0]["claim"]
     assert facts["findings"]["harness/membership"] == board["rankings"][0]["findings"]

@@ -39,9 +39,9 @@ def test_a_page_says_what_the_ranking_says(built: Path) -> None:
     for row in main.rows:
         text, place = text_of(built, row.label), ranking.places[row.label]
         rank = row.values["rank"]
-        if row.label != PURIFIER:
-            assert f"{rank.value:.0f} ({rank.low:.0f} to {rank.high:.0f}) of 5" in text
-        assert (rank.value is None) == (row.label == PURIFIER)
+        if row.label not in (PURIFIER, NONE):
+            assert f"{rank.value:.0f} ({rank.low:.0f} to {rank.high:.0f}) of 4" in text
+        assert (rank.value is None) == (row.label in (PURIFIER, NONE))
         for key in ("worst", "unaware", "aware", "utility"):
             assert f"{columns[key].label} {shown(row.values[key], columns[key])} " in text
         for attack, share in place.broken_by.items():

@@ -43,10 +43,9 @@ def test_small_scores_have_a_small_d_d_and_turn_as_many_pairs(board: dict) -> No
 
 @pytest.mark.parametrize("label", CONTROLS)
 def test_the_controls_equal_the_undefended_metric_within_its_interval(label: str, board: dict) -> None:
-    unaware, worst, rank = (column(board, key, "ranking") for key in ("unaware", "worst", "rank"))
+    unaware, worst = (column(board, key, "ranking") for key in ("unaware", "worst"))
     assert unaware[label]["value"] == unaware[BASELINE]["value"]
     assert worst[BASELINE]["low"] <= worst[label]["value"] <= worst[BASELINE]["high"]
-    assert rank[label]["low"] <= rank[BASELINE]["value"] <= rank[label]["high"]
     place = board["rankings"][0]["places"][label]
     assert (place["control"], place["complete"], place["gate"] != "fails") == (
         {"harness/squeeze": "squeezed scores", "harness/crush": "crushed scores"}[label],

@@ -306,5 +306,16 @@ def test_an_evaluator_that_one_defense_escaped_leaves_it_without_a_rank() -> Non
     assert not shown.rankings[0].places["x/03"].complete
 
 
+def test_a_split_that_one_defense_alone_was_measured_on_takes_nobody_s_place() -> None:
+    query = Simulated(4, 0, splits=8, spread=0.1, evaluators=4, gap=(1.0, 0.1, 0.5, 0.6))
+    query.remove("split = 7 AND defense <> 'x/03'")
+    further = contest_of(query)
+    query.remove("split = 7")
+    without = contest_of(query)
+    assert {row.values["coverage"].value for row in further.tables[0].rows} == {100}
+    assert further.rankings[0].claim == without.rankings[0].claim
+    assert further.rankings[0].may_be_best[0] == "x/01"
+
+
 def test_every_sentence_follows_from_the_scores_on_the_board(shown: TrackReport) -> None:
     assert of_report(shown)

@@ -72,6 +72,10 @@ class Marks:
         what = "Nothing" if every else f"No number of {'; '.join(own.label for own in left)}"
         return f"{what} is marked: {here}, and an interval needs at least {FEWEST}."
 
+    def untested(self, columns: Sequence[ColumnSpec]) -> list[str]:
+        """Return the labels of columns in which the best is marked, and nothing is known of the others."""
+        return [own.label for own in columns if self.best(own) is not None and own.key not in self.table.not_worse]
+
     @cached_property
     def _most(self) -> dict[str, tuple[int, str]]:
         return {own.key: most for own in self.table.columns if (most := _most_of(self.table, own))}

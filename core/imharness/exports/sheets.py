@@ -16,7 +16,7 @@ from imharness.exports.marks import Mark, Marks, places_of, proxies_of, standing
 from imharness.results.boards import Board
 from imharness.results.findings import Finding
 from imharness.results.rankings import Place
-from imharness.results.tables import ColumnSpec, Row, Table, Value, several
+from imharness.results.tables import ColumnSpec, Row, Table, Value, joined, several
 
 ARROWS = {"higher": "↑", "lower": "↓", "": ""}
 NONE = "–"
@@ -235,7 +235,8 @@ def _remarks(table: Table, board: Board | None, columns: Sequence[ColumnSpec], l
         apart = ", apart from controls and incomplete entries" if ranked_here else ""
         legend.append(f"Bold: the best number of a column{apart}.")
     if any(cell.tied for cell in cells):
-        legend.append("*: not shown to be worse than the best.")
+        apart = Marks(table, board).untested(columns)
+        legend.append(f"*: not shown to be worse than the best{f'; not tested: {joined(apart)}' if apart else ''}.")
     if any(cell.low for cell in cells):
         legend.append("Brackets: 95% intervals.")
     yield from [" ".join(legend)] if legend else []

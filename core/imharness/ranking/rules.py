@@ -127,15 +127,17 @@ class Contest:
         So whoever measures an entry on further units takes nobody's place.
         """
         masks = [common(self.scores.entries, own.T) for own in self.known]
+        chosen = self.chosen
+        if chosen is not None:
+            tried = [common(chosen.tried.entries, ~np.isnan(own).T) for own in self._turned(chosen.tried)]
+            chosen = replace(chosen, tried=chosen.tried.kept(tried))
         if all(own.all() for own in masks):
-            return self
+            return self if chosen is None else replace(self, chosen=chosen)
         scores = self.scores.kept(masks)
-        names = np.unique(np.concatenate([own.astype(str) for own in scores.units]))
-
-        def among(blocks: Blocks) -> Blocks:
-            return blocks.kept([np.isin(own.astype(str), names) for own in blocks.units])
-
-        chosen = self.chosen and replace(self.chosen, tried=among(self.chosen.tried), kinds=among(self.chosen.kinds))
+        if chosen is not None:
+            names = np.unique(np.concatenate([own.astype(str) for own in scores.units]))
+            kinds = [np.isin(own.astype(str), names) for own in chosen.kinds.units]
+            chosen = replace(chosen, kinds=chosen.kinds.kept(kinds))
         return replace(self, scores=scores, chosen=chosen)
 
     @cached_property
