@@ -35,6 +35,11 @@ NEEDS = {
 """Evidence that an audit of outputs does not have -> why evaluators that read it are left out."""
 
 
+def brief(text: str) -> str:
+    """Return a label, or a text with labels; the owner is left out for components of the harness itself."""
+    return text.replace("harness/", "")
+
+
 def standard(installed: Iterable[Component], rows: int) -> list[MembershipEvaluator]:
     """Return the evaluators that need only outputs and labels; for many `rows`, without the slow one."""
     found = [e for e in installed if isinstance(e, MembershipEvaluator) and not e.reads]

@@ -23,6 +23,7 @@ from imharness.contracts.model_audit import (
     ModelAudit,
 )
 from imharness.errors import UsageError
+from imharness.exports.sheets import printed
 from imharness.notebook.arguments import listed, place, real, shown, text, wrong
 from imharness.notebook.given import array_of, component_from, track_that
 from imharness.notebook.objects import Own
@@ -105,7 +106,7 @@ class Audit(Result):
         file.write_text(track_that("audit_page").audit_page(self.found, text("name", name)), encoding="utf-8")
 
     def _notes(self) -> list[str]:
-        return [self.measured, *(f"Not tested: {line}." for line in self.found.not_tested())]
+        return [self.measured, *(f"Not tested: {printed(line)}." for line in self.found.not_tested())]
 
 
 def audit(target: Any, shadow: Any = None, *, evaluators: Sequence[str | Component | Own] | None = None) -> Audit:
