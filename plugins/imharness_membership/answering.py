@@ -94,6 +94,6 @@ def _decides(found: ModelAudit) -> str:
     if len(found.findings) == 1:
         return ""
     return (
-        f"The first row, {brief(found.worst().evaluator)}, is the result: it was the most accurate on rows whose membership it"
-        " could check, before it saw the tested ones. Another row may show more by chance. "
+        f"The first row, {brief(found.worst().evaluator)}, is the result: it was the most accurate on rows whose "
+        "membership it could check, before it saw the tested ones. Another row may show more by chance. "
     )

@@ -153,6 +153,7 @@ HONEST = {
     "mean": lambda: defense(lambda x: x.mean(dim=(2, 3), keepdim=True).expand_as(x)),
     "grey": lambda: defense(lambda x: x.mean(dim=(1, 2, 3), keepdim=True).expand_as(x)),
     "tiles": lambda: defense(lambda x: F.interpolate(F.adaptive_avg_pool2d(x, 2), x.shape[2:])),
+    "array": lambda: defense(lambda x: torch.from_numpy(x.numpy(force=True) ** 2).to(x.device), differentiable=False),
     "network": lambda: defense(torch.nn.AvgPool2d(3, 1, 1)),
     "contrast": lambda: quality(contrast),
     "sharpness": lambda: quality(sharpness),
