@@ -11,7 +11,7 @@ from imharness.errors import HarnessError, UsageError
 from imharness.membership import Component, MembershipEvaluator, Progress
 from imharness.questions import AuditAnswer, AuditRequest, GivenOutputs, ModelAudit
 from imharness.stats import chosen_half
-from imharness_membership.audit import Known, audit, standard, untested, usable
+from imharness_membership.audit import Known, audit, brief, standard, untested, usable
 from imharness_membership.audit_inputs import Array, Named, Outputs, checked
 from imharness_membership.audit_references import KnownReferences, checked_references
 
@@ -152,6 +152,6 @@ def _decides(found: ModelAudit) -> str:
     if len(found.findings) == 1:
         return ""
     return (
-        f"The first row, {found.worst().evaluator}, is the result: it was the most accurate on rows whose membership it"
-        " could check, before it saw the tested ones. Another row may show more by chance. "
+        f"The first row, {brief(found.worst().evaluator)}, is the result: it was the most accurate on rows whose "
+        "membership it could check, before it saw the tested ones. Another row may show more by chance. "
     )

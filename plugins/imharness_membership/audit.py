@@ -74,6 +74,11 @@ class Known:
         return ""
 
 
+def brief(text: str) -> str:
+    """Return a label, or a text with labels; the owner is left out for components of the harness itself."""
+    return text.replace("harness/", "")
+
+
 def standard(installed: Iterable[Component], rows: int, known: Known | None = None) -> list[MembershipEvaluator]:
     """Return the evaluators that need no more than is known, by default outputs and labels.
 

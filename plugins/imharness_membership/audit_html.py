@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from imharness.files import NO_MARKUP
 from imharness.questions import ModelAudit
+from imharness_membership.audit import brief
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b", "#17becf")
 """Okabe and Ito's colours, which colour-blind readers can tell apart."""
@@ -27,7 +28,7 @@ def report(found: ModelAudit, name: str) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("imharness_membership"), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters["brief"] = _brief
+    environment.filters["brief"] = brief
     pictures = [
         (
             "ROC, both axes logarithmic",
@@ -48,11 +49,6 @@ def report(found: ModelAudit, name: str) -> str:
     )
 
 
-def _brief(label: str) -> str:
-    """Return a label; the owner is left out for components of the harness itself."""
-    return label.removeprefix("harness/")
-
-
 def _picture(draw: Callable[[Axes, ModelAudit], None], found: ModelAudit) -> Markup:
     """Return a figure as SVG; matplotlib escapes the text in it."""
     with mpl.rc_context(SETTINGS):
@@ -71,7 +67,7 @@ def _roc(axes: Axes, found: ModelAudit) -> None:
     for number, finding in enumerate(found.findings):
         fpr, tpr = ([max(x, least) for x in values] for values in finding.roc)
         style = "-" if number < len(COLOURS) else "--"
-        axes.plot(fpr, tpr, style, color=COLOURS[number % len(COLOURS)], label=_brief(finding.evaluator), lw=1.3)
+        axes.plot(fpr, tpr, style, color=COLOURS[number % len(COLOURS)], label=brief(finding.evaluator), lw=1.3)
     axes.plot([least, 1], [least, 1], ":", color="gray", lw=1)
     axes.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.2))
     axes.set(xlabel="false-positive rate", ylabel="true-positive rate")

@@ -9,6 +9,7 @@ import torch
 
 from imharness import __version__
 from imharness.questions import AuditSubject, Estimate, ModelAudit
+from imharness_membership.audit import brief
 from imharness_membership.reference_models import ReferenceModels
 
 LEFT, RIGHT, WIDTH = 20.0, 680.0, 700.0
@@ -59,7 +60,7 @@ def page(found: ModelAudit, subject: AuditSubject, references: ReferenceModels) 
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"brief": _brief, "interval": _interval}
+    environment.filters |= {"brief": brief, "interval": _interval}
     worst = found.worst()
     result = worst.accuracy
     scale = Scale(min(LOWEST, result.low, *(own.accuracy for own in references.models)))
@@ -80,11 +81,6 @@ def page(found: ModelAudit, subject: AuditSubject, references: ReferenceModels) 
         versions=f"image-privacy-harness {__version__}, torch {torch.__version__}, numpy {np.__version__}, "
         f"Python {platform.python_version()}",
     )
-
-
-def _brief(label: str) -> str:
-    """Return a label; the owner is left out for components of the harness itself."""
-    return label.removeprefix("harness/")
 
 
 def _interval(estimate: Estimate) -> str:

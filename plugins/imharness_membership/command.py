@@ -96,7 +96,7 @@ def audit(
     from imharness.files import file_digest
     from imharness.questions import AuditSubject
     from imharness_membership.audit import audit as audited
-    from imharness_membership.audit import untested
+    from imharness_membership.audit import brief, untested
     from imharness_membership.audit_inputs import read_audit
     from imharness_membership.track import MembershipTrack
 
@@ -134,7 +134,7 @@ def audit(
         accuracy = found.worst().accuracy
         verdict = accuracy.against(fail_above)
         told = {"passes": "passes", "fails": "fails, above", "not shown": "not shown to be at most"}[verdict]
-        console.say(f"{found.worst().evaluator}, balanced accuracy {_shown(accuracy)}: {told} {fail_above:g}")
+        console.say(f"{brief(found.worst().evaluator)}, balanced accuracy {_shown(accuracy)}: {told} {fail_above:g}")
         ctx.exit(int(verdict != "passes"))
 
 
@@ -182,13 +182,14 @@ def _evaluators(names: tuple[str, ...], rows: int) -> list[MembershipEvaluator]:
 
 def _print(found: ModelAudit, per_class: bool) -> None:
     from imharness.commands import console
+    from imharness_membership.audit import brief
 
     console.say(
         f"{found.members} members, {found.nonmembers} non-members, {found.classes} classes; accuracy "
         f"{found.train_accuracy:.3f} on members, {found.test_accuracy:.3f} on non-members"
     )
     rows = [
-        (f.evaluator, f"{f.on_shadow:.3f}", *map(_shown, (f.accuracy, f.auc, f.tpr_at_01, f.tpr_at_1)))
+        (brief(f.evaluator), f"{f.on_shadow:.3f}", *map(_shown, (f.accuracy, f.auc, f.tpr_at_01, f.tpr_at_1)))
         for f in found.ordered()
     ]
     columns = ["evaluator", "when chosen", "balanced accuracy", "AUC", "TPR at 0.1% FPR", "TPR at 1% FPR"]
@@ -201,7 +202,7 @@ def _print(found: ModelAudit, per_class: bool) -> None:
     for line in found.mismatches():
         console.say(f"differs from the target, which may hide what a better copy shows: {line}")
     for line in found.not_tested():
-        console.say(f"not tested: {line}")
+        console.say(f"not tested: {brief(line)}")
     risk = found.risk
     console.table(
         "Privacy risk scores: accusing all rows that reach a threshold",
@@ -213,7 +214,7 @@ def _print(found: ModelAudit, per_class: bool) -> None:
     )
     console.say(f"calibration of the risk score: RMSE {risk.rmse:.3f}")
     if per_class:
-        evaluators = [f.evaluator for f in found.findings]
+        evaluators = [brief(f.evaluator) for f in found.findings]
         rows = [
             (c, *("-" if f.by_class[c] is None else f"{f.by_class[c]:.3f}" for f in found.findings))
             for c in range(found.classes)

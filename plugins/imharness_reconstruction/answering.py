@@ -131,10 +131,12 @@ def _unexplained(attainable: np.ndarray, grey: np.ndarray) -> list[str]:
     lost = ~(attainable <= EXPLAINED)
     if not lost.any():
         return []
+    one, many = "The original does not explain its gradient", "originals do not explain their gradients"
+    said = one if len(lost) == 1 else f"{int(lost.sum())} of {len(lost)} {many}"
     return [
-        f"{int(lost.sum())} of {len(lost)} originals do not explain their gradients: their own loss is "
-        f"{attainable[lost].mean():.3g} on average, that of a flat grey image {grey[lost].mean():.3g}, and it should "
-        f"be 0. An attack that fails there does not show that the gradient is safe. {OTHERWISE}"
+        f"{said}: the loss there is {attainable[lost].mean():.3g}, that of a flat grey image "
+        f"{grey[lost].mean():.3g}, and it should be 0. "
+        f"An attack that fails there does not show that the gradient is safe. {OTHERWISE}"
     ]
 
 
@@ -146,7 +148,8 @@ def _several(last: torch.Tensor) -> list[str]:
     many = int(((last < 0).sum(dim=1) > 1).sum())
     if not many:
         return []
+    said = "The gradient is" if len(last) == 1 else f"{many} of {len(last)} gradients are"
     return [
-        f"{many} of {len(last)} gradients are not of one image with one label: the gradient of the last bias is "
+        f"{said} not of one image with one label: the gradient of the last bias is "
         f"negative at several classes. {OTHERWISE}"
     ]

@@ -22,8 +22,8 @@ FILE = "submission.toml"
 LOCK = "requirements.txt"
 LONGEST = 1_000
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,60}$"
-PLACEHOLDERS = {"contact": "you@example.org", "author": "Your name", "licence": "name the licence"}
-"""What `harness submissions new` writes where the package says nothing; no manifest may keep it."""
+PLACEHOLDERS = {"contact": "you@example.org", "author": "The author", "licence": "name the licence"}
+"""What `harness submissions new` and `harness plugins new` write where nothing is known; no manifest may keep it."""
 _HASHED = re.compile(r"(.*?)(?: --hash=sha256:[0-9a-f]{64})+")
 
 

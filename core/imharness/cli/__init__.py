@@ -8,15 +8,16 @@ import importlib.metadata
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from imharness.cli.options import Group
 from imharness.errors import HarnessError, UsageError
-from imharness.reading.text import stripped
+from imharness.reading.text import stripped, warning_text
 from imharness.results.version import __version__
 
 COMMANDS = {
@@ -33,6 +34,8 @@ COMMANDS = {
 GROUP = "imharness.commands"
 SELDOM = 100_000
 """The number of new objects after which garbage is collected; collecting takes time, and modules and plans stay."""
+_said = set[str]()
+"""The warnings that were shown."""
 
 
 class LazyGroup(Group):
@@ -83,6 +86,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; exit with 0 (success), 1 (error or failed cells), 2 (wrong usage) or 130 (interrupted)."""
     gc.set_threshold(SELDOM)
+    warnings.showwarning = _warned
     atexit.register(gc.disable)  # Python collects garbage three times when it ends; this way only twice
     try:
         code = cli.main(prog_name="harness", standalone_mode=False)
@@ -110,6 +114,21 @@ def main() -> None:
         click.echo("error: memory is used up; use --limit, fewer --workers, or a machine with more memory", err=True)
         code = 1
     sys.exit(code or 0)
+
+
+def _warned(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Show a warning, each text once."""
+    text = warning_text(message, category, filename, lineno, line)
+    if text not in _said:
+        _said.add(text)
+        click.echo(text, err=True, nl=False)
 
 
 def _leave_at_once() -> None:

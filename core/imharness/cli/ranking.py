@@ -50,6 +50,7 @@ def rank(address: str, tracks: Sequence[str], log_to: Sequence[str]) -> None:
 def show(board: Board) -> None:
     """Print the main ranking of a board in few columns, with the meaning of its marks and the headline."""
     from imharness.exports import sheet_of
+    from imharness.exports.sheets import printed
     from imharness.results.findings import first_sentences
 
     main = board.rankings[0].table if board.rankings else board.tables[0].id if board.tables else ""
@@ -62,11 +63,11 @@ def show(board: Board) -> None:
         if len(rows) > SHOWN:
             console.say(f"{len(rows) - SHOWN} more: harness results export --format markdown --table {table.id}")
         for letter, text in sheet.notes:
-            console.say(f"  {letter}: {text}")
+            console.say(f"  {letter}: {printed(text)}")
     for ranking in board.rankings[:1]:
-        console.say(ranking.claim)
-        for text in first_sentences(ranking.findings, "sentences on the page of the track"):
-            console.say(f"  {text}")
+        console.say(printed(ranking.claim))
+        for text in first_sentences(ranking.findings, "on the page of the track"):
+            console.say(f"  {printed(text)}")
 
 
 def _rows(sheet: Sheet) -> list[list[str]]:

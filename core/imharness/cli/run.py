@@ -131,6 +131,7 @@ def run(
     from imharness.contracts.assets import add_folder
     from imharness.planning.selection import refuse_missing, refuse_unused, with_precision
     from imharness.ranking.listeners import open_listeners
+    from imharness.results.findings import cannot_win
     from imharness.results.store import Store
     from imharness.running.device import resolve_devices
     from imharness.running.executor import find_executor
@@ -173,7 +174,7 @@ def run(
         dry_run_report(graphs, session.store, session.times, count, as_json, whole, fresh=fresh)
         return
     for label, failed in examine(session.store, registry, graphs, seed).items():
-        console.warn(f"{label} wins and decides nothing: {'; '.join(failed)}")
+        console.warn(f"{label} {cannot_win(failed)}")
     shown = console.progress_form(form, quiet=as_json)
     watcher = Watcher(
         view_of(shown),
@@ -200,6 +201,7 @@ def _processes(places: Sequence[str], workers: int | None, settings: Mapping[str
 
 
 def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult, site: Path, as_json: bool) -> None:
+    from imharness.exports.sheets import printed
     from imharness.results.sweeps import LEFT_OUT, causes_of
     from imharness.results.tables import several
 
@@ -226,7 +228,7 @@ def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult,
         shown = [(m.what, m.reason, m.remedy) for m in gaps.values()]
         console.table("Unavailable", ["what", "why", "get it with"], shown)
     told = [(board.track, _winner(board) or "-", _claim(board)) for board in boards]
-    console.table("Winners", ["track", "winner", "what the board says"], told)
+    console.table("Winners", ["track", "winner", "what the board says"], [list(map(printed, row)) for row in told])
     console.say(
         f"{len(result.done)} of {total} cells done ({result.reused} were already there), {len(result.failed)} failed"
     )

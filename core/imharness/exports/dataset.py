@@ -292,7 +292,7 @@ def card(boards: Sequence[Board], files: Sequence[File], repository: str, releas
         for ranking in board.rankings[:1]
         for line in (
             f"- **{esc(board.title)}** ({esc(board.track)}): {esc(ranking.claim)}",
-            *(f"  - {esc(text)}" for text in first_sentences(ranking.findings, "sentences in the file findings")),
+            *(f"  - {esc(text)}" for text in first_sentences(ranking.findings, "in the file findings")),
         )
     ]
     made = [

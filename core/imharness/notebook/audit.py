@@ -24,6 +24,7 @@ from imharness.contracts.model_audit import (
     ModelAudit,
 )
 from imharness.errors import UsageError
+from imharness.exports.sheets import printed
 from imharness.notebook.arguments import flag, listed, place, real, seed_of, shown, text, wrong
 from imharness.notebook.given import array_of, component_from, track_that
 from imharness.notebook.objects import Own
@@ -108,7 +109,7 @@ class Audit(Result):
         file.write_text(track_that("audit_page").audit_page(self.found, text("name", name)), encoding="utf-8")
 
     def _notes(self) -> list[str]:
-        return [self.measured, *(f"Not tested: {line}." for line in self.found.not_tested())]
+        return [self.measured, *(f"Not tested: {printed(line)}." for line in self.found.not_tested())]
 
 
 def audit(

@@ -35,11 +35,12 @@ from imharness.results.identity import digest
 from imharness.results.labels import id_of, method_of
 from imharness.results.store import Store
 from imharness.results.sweeps import causes_of
+from imharness.results.tables import joined
 from imharness.results.tasks import TaskRecord
 from imharness.running.executor import Preparation
 from imharness.running.session import Session
 from imharness.running.sweep import RunResult
-from imharness.testing.examination import examine
+from imharness.testing.examination import bound_to_cpu, examine
 
 COMMAND = "imharness.evaluate"
 _here: dict[str, Sequence[Registered]] = {}
@@ -47,6 +48,8 @@ _here: dict[str, Sequence[Registered]] = {}
 _drawing = set[str]()
 """User's objects that drew from global randomness, so that earlier results do not tell what they would do now."""
 _said = set[str]()
+_asked = set[str]()
+"""User's objects that were tried on a simulated GPU."""
 _uncached = 0
 
 
@@ -95,7 +98,7 @@ def evaluate(
 
     Raises:
         UsageError: an argument makes no sense; the message names it.
-        ContractError: no cell could be computed, because of an object or of the data; the message says why.
+        ContractError: no cell with any of the objects could be computed; the message says why.
         StoreError: the store cannot be read or written.
     """
     seed, progress, device = seed_of(seed), flag("progress", progress), given.device_of(device)
@@ -146,6 +149,8 @@ def evaluate(
     places.prepare()
     ours = {entry.component.label for entry, _ in own}
     examine(places, registry, [graph], seed)
+    for entry, _ in own:
+        _say_if_bound_to_cpu(entry)
     kept = {entry.component.label for entry, cached in own if cached and _name(entry) not in _drawing}
     _forget(places, graph, (ours - kept) | _drew_before(places, graph, kept))
     _here[name] = extra
@@ -154,11 +159,37 @@ def evaluate(
             outcome = session.compute([graph], advance)
     finally:
         del _here[name]
-    if outcome.failed and not outcome.done:
-        raise ContractError(f"no cell could be computed: {causes_of(outcome.failed)[0].why}")
+    _some_done(graph, outcome, ours)
     drew = set(say_who_drew())
     _drawing.update(_name(entry) for entry, _ in own if entry.component.label in drew)
     return _result(session, graph, outcome, named=store is not None, own=ours)
+
+
+def _say_if_bound_to_cpu(entry: Registered) -> None:
+    """Warn of an object that would fail on a GPU, once for its code and state."""
+    name = _name(entry)
+    if name in _asked:
+        return
+    _asked.add(name)
+    why = bound_to_cpu(entry.component)
+    if why:
+        warnings.warn(
+            f"{entry.component.label} works on the CPU alone; on a GPU its cells would fail: {why}", stacklevel=3
+        )
+
+
+def _some_done(graph: Graph, outcome: RunResult, labels: Set[str]) -> None:
+    """Raise `ContractError` if cells failed, and no cell with any of the user's objects was computed."""
+    keys = {
+        key
+        for key, task in graph.tasks.items()
+        if not labels or labels & {ref.label for ref in task.spec.components.values()}
+    }
+    failed = {key: line for key, line in outcome.failed.items() if key in keys}
+    if failed and not keys & outcome.done:
+        why = list(dict.fromkeys(cause.why for cause in causes_of(failed)))
+        of = f" with {joined(sorted(labels))}" if labels else ""
+        raise ContractError(f"no cell{of} could be computed: {'; '.join(why)}")
 
 
 def own_components(facts: Mapping[str, Any]) -> Preparation:

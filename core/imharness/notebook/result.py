@@ -17,7 +17,7 @@ from imharness.notebook.arguments import listed, naming, text
 from imharness.notebook.writing import as_frame, as_html, as_text, leading, pandas_module
 from imharness.results.boards import Board
 from imharness.results.comparisons import Comparison
-from imharness.results.findings import Finding, first_sentences
+from imharness.results.findings import Finding, cannot_win, first_sentences
 from imharness.results.labels import method_of
 from imharness.results.rankings import Ranking
 from imharness.results.sweeps import Cause, Missing, causes_of
@@ -177,11 +177,15 @@ class Result:
         return self.tables[self.made[0].id if name is None else _known("table", name, self.tables)]
 
     def __getitem__(self, name: str) -> ResultRow:
-        """Return an entry of the main table, by its label or by its label without the owner."""
+        """Return an entry of the main table, by its label or by its label without the owner.
+
+        The name of a function, such as ``my_blur``, means the entry ``my-blur`` that was made of it.
+        """
         labels = self.table().labels
-        found = [label for label in labels if name in (label, method_of(label))]
+        names = {text("entry", name, "a name"), name.replace("_", "-")}
+        found = [label for label in labels if names & {label, method_of(label)}]
         if len(found) != 1:
-            raise _unknown("entry", text("entry", name, "a name"), labels)
+            raise _unknown("entry", name, list(map(printed, labels)))
         return ResultRow(self, found[0])
 
     def rows(self, step: str | None = None) -> dict[str, npt.NDArray[Any]]:
@@ -241,19 +245,19 @@ class Result:
 
     def _notes(self) -> list[str]:
         """Return what readers of the main table must know: the claim, what was found, what failed, what is missing."""
-        doubts = [f"{label} wins and decides nothing: {'; '.join(lines)}." for label, lines in self.flags.items()]
+        doubts = [f"{label} {cannot_win(lines)}." for label, lines in self.flags.items()]
         claims = []
         for ranking in self.rankings[:1]:
             if not self._is_about(ranking):
                 claims.append(f"What else was ranked stands in the table {ranking.table}.")
                 continue
             claims += [ranking.claim] if ranking.claim else []
-            claims += first_sentences(ranking.findings, "sentences in `findings`")
+            claims += first_sentences(ranking.findings, "in `findings`")
         lines = list(map(_cause, causes_of(self.failed)))[:SHOWN_FAILURES]
         failed = [f"{several(len(self.failed), 'cell')} failed:", *lines] if self.failed else []
         gaps = list(dict.fromkeys(f"Missing: {gap.what} ({gap.reason})" for gap in self.missing))
         others = [f"Tables: {', '.join(self.tables)}."] if len(self.made) > 1 else []
-        return [*doubts, *map(printed, claims), *failed, *gaps[:SHOWN_FAILURES], *others]
+        return [*map(printed, [*doubts, *claims]), *failed, *gaps[:SHOWN_FAILURES], *others]
 
     def _repr_html_(self) -> str:
         table = as_html(self.table().short()) if self.made else f"<p>{html.escape(self.title)}: no table</p>"

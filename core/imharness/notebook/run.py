@@ -17,6 +17,7 @@ from imharness.notebook.result import Result
 from imharness.planning.plan import Graph, named
 from imharness.planning.profiles import load_profile
 from imharness.planning.selection import chosen_tracks, refuse_missing, refuse_unused
+from imharness.results.findings import cannot_win
 from imharness.results.store import Store
 from imharness.running.device import resolve_devices
 from imharness.running.session import Session
@@ -98,7 +99,7 @@ def run(
     for failure in session.registry.failures:
         console.warn(f"left out {failure.name}: {failure.reason}")
     for label, failed in examine(session.store, session.registry, graphs, session.seed).items():
-        console.warn(f"{label} wins and decides nothing: {'; '.join(failed)}")
+        console.warn(f"{label} {cannot_win(failed)}")
     ran = session.run(graphs, site=pages, fresh=fresh, watcher=Watcher(view, warn=console.warn))
     return joined([stored(session.store, board) for board in ran.boards], str(session.store.address))
 

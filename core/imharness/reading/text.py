@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+import warnings
 from typing import Any
 
 from imharness.errors import UsageError
@@ -52,3 +53,12 @@ def reason(error: BaseException) -> str:
 
 def _is_refused(sign: str) -> bool:
     return (unicodedata.category(sign) in _REFUSED and sign not in _JOINERS) or sign in _NO_CHARACTERS
+
+
+def warning_text(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Return a warning as it is shown: one line where it is meant for users, and else with its place in the code."""
+    if category is UserWarning:
+        return f"warning: {stripped(str(message))}\n"
+    return warnings.formatwarning(message, category, filename, lineno, line)

@@ -7,6 +7,8 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, Field
 
+from imharness.results.tables import several
+
 Tier = Literal["shown", "ruled out", "open"]
 Kind = Literal[
     "better", "moves", "worse", "broken", "costs", "may be best", "not told", "gate", "incomplete", "flagged"
@@ -60,11 +62,16 @@ def by_tier(findings: Iterable[Finding]) -> dict[Tier, list[Finding]]:
     return {tier: own for tier, own in found.items() if own}
 
 
+def cannot_win(failed: Iterable[str]) -> str:
+    """Return what follows from checks that an entry failed, without its label; `failed`: lines such as "fails ..."."""
+    return f"can neither win nor decide who wins: it {'; it '.join(failed)}"
+
+
 def first_sentences(findings: Iterable[Finding], rest: str) -> list[str]:
-    """Return the first sentences of each tier with its name, and how many more there are; `rest`: where these stand."""
+    """Return the first sentences of each tier with its name, and how many more there are where (`rest`)."""
     found = []
     for tier, own in by_tier(findings).items():
         found += [f"{tier}: {finding.text}" for finding in own[:LEADING]]
         if len(own) > LEADING:
-            found.append(f"{tier}: {len(own) - LEADING} more {rest}")
+            found.append(f"{tier}: {several(len(own) - LEADING, 'more sentence')} {rest}")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -15,6 +16,8 @@ LEFT_OUT = "did not fit into the budget of"
 
 NEEDS = "needs a task that failed ("
 """The first words of the reason why a task failed that needs one that failed."""
+REPEATED = re.compile(r"^\S+: ContractError: (?=\S+/\S+: )")
+"""The name of a component, or of the harness, before a message that names the component itself."""
 
 
 class Cause(NamedTuple):
@@ -31,6 +34,7 @@ def causes_of(failed: Mapping[str, str]) -> list[Cause]:
         why = " ".join(line.split())
         while why.startswith(NEEDS):
             why = why.removeprefix(NEEDS).removesuffix(")")
+        why = REPEATED.sub("", why)
         found.setdefault(why, ([], []))[line.startswith(NEEDS)].append(cell)
     return [Cause(why, (*own, *others)) for why, (own, others) in found.items()]
 

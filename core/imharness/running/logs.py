@@ -23,7 +23,7 @@ from typing import Any, TextIO
 from pydantic import BaseModel, ConfigDict
 
 from imharness.errors import StoreError
-from imharness.reading.text import stripped
+from imharness.reading.text import stripped, warning_text
 from imharness.results.storage.files import Files
 
 FOLDER = "logs"
@@ -192,9 +192,10 @@ def keeping(store: Files, key: str) -> Iterator[None]:
     ) -> None:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         kept.hear(text)
-        if text not in _shown_warnings:
-            _shown_warnings.add(text)
-            (file or streams[1]).write(text)
+        short = warning_text(message, category, filename, lineno, line)
+        if short not in _shown_warnings:
+            _shown_warnings.add(short)
+            (file or streams[1]).write(short)
 
     _now_kept.append(kept)
     logging.root.addHandler(handler)

@@ -30,6 +30,7 @@ from imharness.results.identity import DISTRIBUTION, LOCAL, ComponentRef, digest
 from imharness.results.store import Store
 from imharness.running.aside import each_aside
 from imharness.testing.conformance import CheckResult, Trial, quick_checks
+from imharness.testing.devices import stays
 from imharness.testing.on_data import checks_on_data
 from imharness.testing.probes import probe_of
 
@@ -144,7 +145,19 @@ def failed_checks(component: Component, images: Sequence[Images] = (), seed: int
         gist = NUMBERS.sub("0", result.message)
         if result.status == "failed" and not _cannot(result) and gist not in said:
             said.add(gist)
-            yield f"{check.check}: {result.message}"
+            yield f'fails the check "{check.check}": {result.message}'
+
+
+def bound_to_cpu(component: Component, seed: int = 0) -> str:
+    """Return why a component would fail on a GPU, found on a simulated one; "" if it would not, or cannot be asked.
+
+    That is no flag, because its numbers on the CPU are right.
+    """
+    probe = probe_of(component, seed)
+    if probe is None:
+        return ""
+    result = Trial(component, "keeps every tensor on its device", lambda: stays(component, probe), LIMIT_S).run()
+    return result.message if result.status == "failed" and not _cannot(result) else ""
 
 
 def _cannot(result: CheckResult) -> bool:

@@ -125,6 +125,8 @@ class _Calls(TorchFunctionMode):
             if place != drawn_by.device:
                 raise ContractError(f"{func.__name__} draws on {place} with a generator on {drawn_by.device}")
         if func is torch.Tensor.numpy and isinstance(args[0], _Placed):
+            if kwargs.get("force"):
+                return args[0].detach().cpu().numpy()
             raise ContractError(f"numpy() of a tensor on {self._place}; call cpu() first")
         if func is torch.Tensor.tolist and isinstance(args[0], _Placed):
             return args[0].cpu().tolist()

@@ -40,7 +40,7 @@ def prepare(names: tuple[str, ...], dataset: str, images: int, device: str) -> N
     from imharness.commands import console, find, place
     from imharness.errors import UsageError
     from imharness_adapters.pyiqa.metrics import configurations
-    from imharness_adapters.pyiqa.preparing import prepared_on
+    from imharness_adapters.pyiqa.preparing import prepared_on, why
 
     known = {**configurations("NR"), **configurations("FR")}
     strange = [name for name in names if name not in known]
@@ -53,7 +53,7 @@ def prepare(names: tuple[str, ...], dataset: str, images: int, device: str) -> N
             found = prepared_on(name, data, images, place(device))
         except Exception as error:  # pyiqa and what it calls raise errors of any kind
             failures += 1
-            console.warn(f"{name} is not prepared: {' '.join(str(error).split()) or type(error).__name__}")
+            console.warn(f"{name} is not prepared: {why(error)}")
             continue
         gradient = "gradients reach the images" if found.differentiable else "no gradients"
         console.say(f"{name}: {found.lower:g} to {found.upper:g} on {found.images} images of {found.data}; {gradient}")

@@ -16,6 +16,23 @@ NOISE = 0.1
 """The standard deviation of noise that a full-reference metric must rate as worse, for images in [0, 1]."""
 
 
+NETWORKING = ("urllib", "http", "requests", "httpx", "huggingface_hub", "socket", "ssl")
+"""The packages whose errors say that something could not be fetched."""
+
+
+def why(error: BaseException) -> str:
+    """Return in one line why a metric is not prepared: its weights cannot be fetched, or what the error says."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if type(cause).__module__.partition(".")[0] in NETWORKING or isinstance(cause, ConnectionError | TimeoutError):
+            return (
+                "its weights are not on this machine, and cannot be fetched: there is no connection to where they are. "
+                "Run this command once with a connection; runs need none"
+            )
+        cause = cause.__cause__ or cause.__context__
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def prepared_on(name: str, dataset: ImageDataset, count: int, device: torch.device) -> Prepared:
     """Create a metric, which fetches its weights, score images of a data set, and keep the record of it.
 

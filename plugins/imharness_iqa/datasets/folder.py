@@ -54,9 +54,8 @@ class Folder(FolderDataset):
         others = sorted(set(images_below(folder)).difference(found.names))
         if others and not self.mos:
             more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
-            warnings.warn(
-                f"{table} does not name {', '.join(others[:SHOWN])}{more}, so they are left out", stacklevel=2
-            )
+            they = "they are" if len(others) > 1 else "it is"
+            warnings.warn(f"{table} does not name {', '.join(others[:SHOWN])}{more}, so {they} left out", stacklevel=2)
         listing = Listing(folder, found.names, {"mos": found.scores})
         if not found.photographs:
             return _grouped(listing)

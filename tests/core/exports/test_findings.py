@@ -70,13 +70,14 @@ def test_notebooks_terminals_and_cards_show_the_first_sentences_of_each_tier(cap
             line = f"{tier}: {finding.text}"
             assert printed(line) in repr(result)
             assert html.escape(printed(line)) in page
-            assert " ".join(line.split()) in terminal
+            assert " ".join(printed(line).split()) in terminal
             assert " ".join(line.split()) in plain
 
 
 def test_more_sentences_than_a_short_form_shows_are_counted() -> None:
     many = [FOUND[0]] * (LEADING + 3)
-    assert first_sentences(many, "elsewhere")[-1] == f"{FOUND[0].tier}: 3 more elsewhere"
+    assert first_sentences(many, "elsewhere")[-1] == f"{FOUND[0].tier}: 3 more sentences elsewhere"
+    assert first_sentences(many[2:], "elsewhere")[-1] == f"{FOUND[0].tier}: 1 more sentence elsewhere"
     assert len(first_sentences(many[:LEADING], "elsewhere")) == LEADING
 
 

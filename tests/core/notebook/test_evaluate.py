@@ -13,7 +13,7 @@ import torch
 from tests.conftest import Harness
 
 import imharness as ih
-from imharness.errors import UsageError
+from imharness.errors import ContractError, UsageError
 from imharness.notebook.evaluate import _data
 from imharness.results.store import Store
 from imharness.running.executor import Worker
@@ -152,11 +152,32 @@ def test_an_attack_beyond_its_radius_is_refused_and_named(tmp_path: Path) -> Non
     broken = ih.attack(
         lambda x, target: x * (1 // (len(x) - len(x))), access="black_box", norm="unrestricted", name="b"
     )
-    result = ih.evaluate(own, broken, against=["flip"], store=tmp_path, **PIECE)
+    fine = ih.attack(lambda x, target: x, access="black_box", norm="linf", radius=0.01, name="fine")
+    result = ih.evaluate(own, broken, fine, against=["flip"], store=tmp_path, **PIECE)
     said = "\n".join(result.failed.values())
     assert "ContractError: local/far: expected linf distance at most 0.01" in said
     assert "local/b: ZeroDivisionError" in said
     assert "local/far" in repr(result)
+
+
+def test_objects_that_all_fail_are_an_error_and_no_table_of_others(tmp_path: Path) -> None:
+    own = [
+        ih.defense(lambda x: x * (1 // (len(x) - len(x))), differentiable=True, name="raises"),
+        ih.defense(lambda x: x.numpy(force=True), differentiable=False, name="array"),
+    ]
+    with pytest.raises(ContractError) as told:
+        ih.evaluate(*own, against=["none"], store=tmp_path, **PIECE)
+    said = str(told.value)
+    assert said.startswith("no cell with local/array and local/raises could be computed: ")
+    assert said.count("ZeroDivisionError") == 1
+    assert said.count("local/array: expected") == 1
+
+
+def test_an_entry_is_found_by_the_name_of_its_function(result: ih.Result) -> None:
+    assert result["gaussian_blur"].label == "harness/gaussian-blur"
+    with pytest.raises(UsageError, match=r"Known: .*local/module") as told:
+        result["nothing"]
+    assert "harness/" not in str(told.value)
 
 
 def test_errors_name_the_argument(tmp_path: Path) -> None:

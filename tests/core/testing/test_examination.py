@@ -18,7 +18,7 @@ from imharness.contracts.image_dataset import ImageDataset
 from imharness.notebook.components import local_component
 from imharness.notebook.objects import Own
 from imharness.notebook.randomness import say_who_drew
-from imharness.testing.examination import failed_checks
+from imharness.testing.examination import bound_to_cpu, failed_checks
 
 SIDE = 72
 
@@ -150,6 +150,10 @@ HONEST = {
     "smaller": lambda: defense(
         lambda x: F.interpolate(F.avg_pool2d(x, 2, ceil_mode=True), x.shape[2:], mode="bilinear")
     ),
+    "mean": lambda: defense(lambda x: x.mean(dim=(2, 3), keepdim=True).expand_as(x)),
+    "grey": lambda: defense(lambda x: x.mean(dim=(1, 2, 3), keepdim=True).expand_as(x)),
+    "tiles": lambda: defense(lambda x: F.interpolate(F.adaptive_avg_pool2d(x, 2), x.shape[2:])),
+    "array": lambda: defense(lambda x: torch.from_numpy(x.numpy(force=True) ** 2).to(x.device), differentiable=False),
     "network": lambda: defense(torch.nn.AvgPool2d(3, 1, 1)),
     "contrast": lambda: quality(contrast),
     "sharpness": lambda: quality(sharpness),
@@ -180,10 +184,47 @@ def test_a_liar_is_flagged_everywhere_and_wins_nothing() -> None:
     assert [label for label in found.flags if label.startswith("local/")] == ["local/liar"]
     assert found.rankings[0].places["local/liar"].flags
     assert not found.rankings[0].places["local/twin"].flags
-    assert "local/liar wins and decides nothing: is differentiable" in repr(found)
+    assert (
+        'local/liar can neither win nor decide who wins: it fails the check "is differentiable if and only if it says '
+        'so": info says differentiable' in repr(found)
+    )
     told = ih.compare(found["liar"], found["twin"])
     assert told.winner == ""
     assert "no claim is made" in repr(told)
+
+
+class Forgetful:
+    """Blurs by a tensor of its own, which stays where it was made."""
+
+    def __init__(self) -> None:
+        self.kernel = torch.ones(3, 1, 3, 3) / 9
+
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        return F.conv2d(F.pad(images, [1] * 4, mode="reflect"), self.kernel, groups=3)
+
+
+class Careful(Forgetful):
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        self.kernel = self.kernel.to(images.device)
+        return super().__call__(images)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a real GPU tells itself")
+def test_what_would_fail_on_a_gpu_is_said_on_a_machine_without_one_and_is_no_flag() -> None:
+    own = [ih.defense(made(), differentiable=True, name=made.__name__) for made in (Forgetful, Careful)]
+    assert "cuda:0" in bound_to_cpu(local(own[0]))
+    assert bound_to_cpu(local(own[1])) == ""
+    with pytest.warns(
+        UserWarning, match="local/forgetful works on the CPU alone; on a GPU its cells would fail"
+    ) as told:
+        found = ih.evaluate(*own, against=["none"], limit=2, progress=False)
+    assert not any("careful" in str(own.message) for own in told)
+    assert not found.flags
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_objects_pass_the_simulated_gpu(name: str) -> None:
+    assert bound_to_cpu(local(HONEST[name]())) == ""
 
 
 def test_a_metric_that_lies_decides_nothing() -> None:

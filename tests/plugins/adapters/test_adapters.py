@@ -9,7 +9,9 @@ import socket
 import sys
 import threading
 from pathlib import Path
+from socket import gaierror
 from types import SimpleNamespace
+from urllib.error import URLError
 
 import pytest
 import torch
@@ -28,6 +30,7 @@ from imharness.testing.conformance import failed
 from imharness_adapters import foolbox as foolbox_attack
 from imharness_adapters import torchattacks as torchattacks_attack
 from imharness_adapters.pyiqa import metrics as pyiqa_metrics
+from imharness_adapters.pyiqa.preparing import why
 from imharness_adapters.pyiqa.quiet import offline
 
 CPU = torch.device("cpu")
@@ -257,3 +260,21 @@ def test_no_metric_of_pyiqa_runs_code_that_it_downloads() -> None:
     assert remote
     for facts in pyiqa_metrics.configurations("NR").values():
         assert not any(f"class {facts['metric_opts']['type']}(" in text for text in remote)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        URLError(gaierror(-3, "Temporary failure in name resolution")),
+        ConnectionResetError(104, "reset"),
+        TimeoutError("timed out"),
+    ],
+)
+def test_weights_that_cannot_be_fetched_are_one_clear_line(error: OSError) -> None:
+    wrapped = RuntimeError("something of a library")
+    wrapped.__cause__ = error
+    for given in (error, wrapped):
+        assert why(given).startswith("its weights are not on this machine, and cannot be fetched")
+        assert "urlopen" not in why(given)
+    assert why(FileNotFoundError(2, "no such file", "x")).startswith("[Errno 2] no such file")
+    assert why(ValueError("too\n small")) == "too small"
