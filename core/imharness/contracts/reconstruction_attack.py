@@ -126,4 +126,7 @@ class ReconstructionAttack(Component, Builds[Reconstruct]):
     @property
     def assumes(self) -> str:
         """What the attack takes for granted, in a sentence."""
-        return "The server knows the network, the loss and that each gradient is of one image in evaluation mode."
+        return (
+            f"The server is {HONEST}. It knows the network, the loss and that each gradient is of one image, with the "
+            "network in evaluation mode."
+        )

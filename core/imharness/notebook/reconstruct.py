@@ -69,9 +69,9 @@ def reconstruct(
         gradients: the gradients of the mean cross-entropy with respect to every parameter of the model: a mapping from
             its name, or a list in the order of ``model.parameters()``. Each has the shape of the parameter, for one
             image, or is ``(n, *shape)`` for n images that each shared a gradient. With an attack on a round of
-            federated learning, such as ``"federated[images=4,epochs=2]"``, it is what one participant or n of them shared: the
-            weights before the round less those after it, divided by the learning rate and the number of local steps,
-            or not divided with ``rate_known=false``.
+            federated learning, such as ``"federated[images=4,epochs=2]"``, it is what one participant or n of them
+            shared: the weights before the round less those after it, divided by the learning rate and the number of
+            local steps, or not divided with ``rate_known=false``.
         model: the classifier that gave the gradients, with logits ``(n, classes)``. A copy of it is put into evaluation
             mode, so the gradients should be computed in that mode, too, unless the attack has ``training_mode=true``.
             Its last parameter must be a bias with one number for each class; labels are read from its gradient.

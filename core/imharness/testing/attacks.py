@@ -103,7 +103,7 @@ class ReconstructionProbe(Probe):
 
     def _after_a_round(self, own: Round, network: torch.nn.Module, batch: torch.Tensor) -> dict[str, Any]:
         """Share the mean gradient of the batch: one participant, one step, with the labels where they are known."""
-        shape = tuple(batch.shape[1:])
+        shape = (batch.shape[1], batch.shape[2], batch.shape[3])
         sent = self.component.sent(network, shape)
         shared = {name: g.mean(dim=0, keepdim=True) for name, g in _gradients(sent, batch).items()}
         labels = torch.arange(len(batch), device=batch.device) % samples.CLASSES

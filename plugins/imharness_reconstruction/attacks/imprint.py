@@ -64,10 +64,10 @@ class Imprint(ReconstructionAttack):
     centre: float = Field(default=0.4, gt=0, lt=1, description="Mean brightness of images of this kind.")
     spread: float = Field(default=0.1, gt=0, le=1, description="Standard deviation of brightness.")
     gain: float = Field(
-        default=1.0,
+        default=100.0,
         gt=0,
-        le=100,
-        description="What a unit adds to a pixel at most, for brightness 1; more beats noise.",
+        le=10_000,
+        description="What a unit adds to a pixel at most, for brightness 1: beats noise.",
     )
 
     def round(self) -> Round:
