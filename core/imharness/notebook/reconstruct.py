@@ -14,10 +14,11 @@ import torch
 from imharness.contracts.call import checked
 from imharness.contracts.component import Component
 from imharness.contracts.distribution_metric import DistributionMetric
+from imharness.contracts.federated_round import Round
 from imharness.contracts.full_reference_metric import FullReferenceMetric
 from imharness.contracts.metric import Metric
 from imharness.contracts.randomness import ImageRng, derive_seed
-from imharness.contracts.reconstruction_attack import ReconstructionAttack, Round
+from imharness.contracts.reconstruction_attack import ReconstructionAttack
 from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
 from imharness.errors import UsageError
 from imharness.notebook.arguments import listed, seed_of, shown, whole, wrong
@@ -129,7 +130,7 @@ def reconstruct(
     streams = ImageRng([derive_seed(seed, "attack", str(i)) for i in range(count)], place)
     attacker = checked(inversion, inversion.build(place))
     behind = None if known is None else known.to(place)
-    asked = SharedGradients(shared, network, size, attacker, streams, behind, inversion, classes, told)
+    asked = SharedGradients(shared, network, size, attacker, streams, behind, own, inversion.closed_form, classes, told)
     found = track_that("reconstruct").reconstruct(asked)
     columns = dict(found.columns)
     scored = [(m, scores_of(m, found.images.cpu(), known, place)) for m in chosen]

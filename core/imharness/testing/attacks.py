@@ -10,9 +10,10 @@ import torch.nn.functional as F
 
 from imharness.contracts.attack import BaseAttack
 from imharness.contracts.call import checked
+from imharness.contracts.federated_round import LABELS, Round
 from imharness.contracts.fitted_attack import FittedAttack
 from imharness.contracts.randomness import generator
-from imharness.contracts.reconstruction_attack import LABELS, ReconstructionAttack, Round
+from imharness.contracts.reconstruction_attack import ReconstructionAttack
 from imharness.errors import ContractError
 from imharness.running.target import MetricTarget
 from imharness.testing import samples

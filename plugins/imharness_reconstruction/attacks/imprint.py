@@ -11,6 +11,7 @@ recovered exactly. What a defense does against it bounds what any attack by a se
 import torch
 from pydantic import Field
 from torch import nn
+from torch.nn.utils import skip_init
 
 from imharness.errors import UsageError
 from imharness.gradients import (
@@ -38,7 +39,8 @@ class Imprinted(nn.Module):
     def __init__(self, network: nn.Module, shape: tuple[int, int, int], cutoffs: torch.Tensor, gain: float) -> None:
         super().__init__()
         size, where = shape[0] * shape[1] * shape[2], cutoffs.device
-        measure, spread = nn.Linear(size, len(cutoffs), device=where), nn.Linear(len(cutoffs), size, device=where)
+        measure = skip_init(nn.Linear, size, len(cutoffs), device=where)
+        spread = skip_init(nn.Linear, len(cutoffs), size, device=where)
         with torch.no_grad():
             measure.weight.fill_(1 / size)
             measure.bias.copy_(-cutoffs)
