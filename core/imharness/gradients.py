@@ -3,19 +3,12 @@
 from imharness.components.hookspecs import hookimpl
 from imharness.contracts.assets import Asset
 from imharness.contracts.component import Component, Info, Paper
+from imharness.contracts.federated_round import ALONE, HONEST, LABELS, MALICIOUS, Round
 from imharness.contracts.gradient_defense import GradientDefense, ProtectGradients
 from imharness.contracts.image_protection import ImagePool, ImageProtection, ProtectImages
 from imharness.contracts.model import Model, NetworkFactory
 from imharness.contracts.randomness import ImageRng
-from imharness.contracts.reconstruction_attack import (
-    ALONE,
-    HONEST,
-    LABELS,
-    MALICIOUS,
-    Reconstruct,
-    ReconstructionAttack,
-    Round,
-)
+from imharness.contracts.reconstruction_attack import Reconstruct, ReconstructionAttack
 from imharness.contracts.track import Progress
 from imharness.contracts.values import Gradients, Images
 

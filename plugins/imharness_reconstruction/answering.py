@@ -39,7 +39,7 @@ SUSPECTED = (
 
 def answered(asked: SharedGradients) -> Reconstructed:
     """Rebuild the images; raises `UsageError` where no labels can be read from the gradients."""
-    own, last = asked.component.round(), list(asked.gradients.values())[-1]
+    own, last = asked.own_round, list(asked.gradients.values())[-1]
     if last.ndim != 2:
         raise UsageError("model: its last parameter must be the bias of the last layer; labels are read from it.")
     if own is not None:
@@ -87,11 +87,12 @@ def _of_round(asked: SharedGradients, own: Round) -> Reconstructed:
     with torch.no_grad():
         fits = matching_round(asked.network, own, shared, parts[0], targets, parts[1], parts[2], listed_as)
     fit = {name: values.cpu().numpy() for name, values in fits.items()}
-    columns, doubts = {key: fit[key] for key in ("loss", "grey")}, list[str]()
+    told = ("loss", "grey") if asked.originals is None else ("loss", "attainable", "grey")
+    columns, doubts = {key: fit[key] for key in told}, list[str]()
     if asked.originals is not None:
         explained = fit["attainable"] <= EXPLAINED
-        columns |= {"attainable": fit["attainable"], "explained": explained}
-        columns["converged"] = explained if asked.component.closed_form else fit["converged"] & explained
+        columns["explained"] = explained
+        columns["converged"] = explained if asked.closed_form else fit["converged"] & explained
         doubts += _unexplained(fit["attainable"], fit["grey"])
     labels = read.flatten()[place].cpu().numpy()
     return Reconstructed(found[place].mul(255).round() / 255, {"label": labels, **columns}, TOLD, tuple(doubts))

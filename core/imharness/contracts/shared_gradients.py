@@ -11,8 +11,8 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import torch
 
+    from imharness.contracts.federated_round import Round
     from imharness.contracts.randomness import ImageRng
-    from imharness.contracts.reconstruction_attack import ReconstructionAttack
     from imharness.contracts.values import Gradients, Images
 
 
@@ -29,7 +29,8 @@ class SharedGradients:
         streams: one random stream for each image.
         originals: the private images ``(N, 3, h, w)`` in [0, 1] on the device of the gradients, if they are known.
             Those of the first participant come first.
-        component: the attack, which says what it assumes.
+        own_round: the round of federated learning that is attacked, or None.
+        closed_form: whether the attack is a formula, which cannot have stopped too early.
         labels: the labels of the originals ``(N,)``, if they are known.
         told: what the attacker is told besides, by name: the statistics of `Round.statistics_known`.
     """
@@ -40,7 +41,8 @@ class SharedGradients:
     attack: Callable[..., Images]
     streams: ImageRng
     originals: Images | None
-    component: ReconstructionAttack
+    own_round: Round | None = None
+    closed_form: bool = False
     labels: torch.Tensor | None = None
     told: Gradients = field(default_factory=dict)
 

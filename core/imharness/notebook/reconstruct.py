@@ -14,10 +14,11 @@ import torch
 from imharness.contracts.call import checked
 from imharness.contracts.component import Component
 from imharness.contracts.distribution_metric import DistributionMetric
+from imharness.contracts.federated_round import Round
 from imharness.contracts.full_reference_metric import FullReferenceMetric
 from imharness.contracts.metric import Metric
 from imharness.contracts.randomness import ImageRng, derive_seed
-from imharness.contracts.reconstruction_attack import ReconstructionAttack, Round
+from imharness.contracts.reconstruction_attack import ReconstructionAttack
 from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
 from imharness.errors import UsageError
 from imharness.notebook.arguments import listed, seed_of, shown, whole, wrong
@@ -69,9 +70,9 @@ def reconstruct(
         gradients: the gradients of the mean cross-entropy with respect to every parameter of the model: a mapping from
             its name, or a list in the order of ``model.parameters()``. Each has the shape of the parameter, for one
             image, or is ``(n, *shape)`` for n images that each shared a gradient. With an attack on a round of
-            federated learning, such as ``"federated[images=4,epochs=2]"``, it is what one participant or n of them shared: the
-            weights before the round less those after it, divided by the learning rate and the number of local steps,
-            or not divided with ``rate_known=false``.
+            federated learning, such as ``"federated[images=4,epochs=2]"``, it is what one participant or n of them
+            shared: the weights before the round less those after it, divided by the learning rate and the number of
+            local steps, or not divided with ``rate_known=false``.
         model: the classifier that gave the gradients, with logits ``(n, classes)``. A copy of it is put into evaluation
             mode, so the gradients should be computed in that mode, too, unless the attack has ``training_mode=true``.
             Its last parameter must be a bias with one number for each class; labels are read from its gradient.
@@ -129,7 +130,7 @@ def reconstruct(
     streams = ImageRng([derive_seed(seed, "attack", str(i)) for i in range(count)], place)
     attacker = checked(inversion, inversion.build(place))
     behind = None if known is None else known.to(place)
-    asked = SharedGradients(shared, network, size, attacker, streams, behind, inversion, classes, told)
+    asked = SharedGradients(shared, network, size, attacker, streams, behind, own, inversion.closed_form, classes, told)
     found = track_that("reconstruct").reconstruct(asked)
     columns = dict(found.columns)
     scored = [(m, scores_of(m, found.images.cpu(), known, place)) for m in chosen]

@@ -10,9 +10,10 @@ import torch.nn.functional as F
 
 from imharness.contracts.attack import BaseAttack
 from imharness.contracts.call import checked
+from imharness.contracts.federated_round import LABELS, Round
 from imharness.contracts.fitted_attack import FittedAttack
 from imharness.contracts.randomness import generator
-from imharness.contracts.reconstruction_attack import LABELS, ReconstructionAttack, Round
+from imharness.contracts.reconstruction_attack import ReconstructionAttack
 from imharness.errors import ContractError
 from imharness.running.target import MetricTarget
 from imharness.testing import samples
@@ -103,7 +104,7 @@ class ReconstructionProbe(Probe):
 
     def _after_a_round(self, own: Round, network: torch.nn.Module, batch: torch.Tensor) -> dict[str, Any]:
         """Share the mean gradient of the batch: one participant, one step, with the labels where they are known."""
-        shape = tuple(batch.shape[1:])
+        shape = (batch.shape[1], batch.shape[2], batch.shape[3])
         sent = self.component.sent(network, shape)
         shared = {name: g.mean(dim=0, keepdim=True) for name, g in _gradients(sent, batch).items()}
         labels = torch.arange(len(batch), device=batch.device) % samples.CLASSES

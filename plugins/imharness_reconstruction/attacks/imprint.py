@@ -11,6 +11,7 @@ recovered exactly. What a defense does against it bounds what any attack by a se
 import torch
 from pydantic import Field
 from torch import nn
+from torch.nn.utils import skip_init
 
 from imharness.errors import UsageError
 from imharness.gradients import (
@@ -38,7 +39,8 @@ class Imprinted(nn.Module):
     def __init__(self, network: nn.Module, shape: tuple[int, int, int], cutoffs: torch.Tensor, gain: float) -> None:
         super().__init__()
         size, where = shape[0] * shape[1] * shape[2], cutoffs.device
-        measure, spread = nn.Linear(size, len(cutoffs), device=where), nn.Linear(len(cutoffs), size, device=where)
+        measure = skip_init(nn.Linear, size, len(cutoffs), device=where)
+        spread = skip_init(nn.Linear, len(cutoffs), size, device=where)
         with torch.no_grad():
             measure.weight.fill_(1 / size)
             measure.bias.copy_(-cutoffs)
@@ -64,10 +66,10 @@ class Imprint(ReconstructionAttack):
     centre: float = Field(default=0.4, gt=0, lt=1, description="Mean brightness of images of this kind.")
     spread: float = Field(default=0.1, gt=0, le=1, description="Standard deviation of brightness.")
     gain: float = Field(
-        default=1.0,
+        default=100.0,
         gt=0,
-        le=100,
-        description="What a unit adds to a pixel at most, for brightness 1; more beats noise.",
+        le=10_000,
+        description="What a unit adds to a pixel at most, for brightness 1: beats noise.",
     )
 
     def round(self) -> Round:

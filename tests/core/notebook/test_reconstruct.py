@@ -188,7 +188,7 @@ def update(network: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor,
 def test_a_round_of_federated_learning_is_explained_by_its_originals(epochs: int, training: bool) -> None:
     stream = torch.Generator().manual_seed(1)
     images = torch.rand(2, 3, 2, 2, generator=stream).repeat_interleave(4, dim=2).repeat_interleave(4, dim=3)
-    network, labels = normed().train(training), torch.tensor([2, 0])
+    network, labels = normed(torch.nn.ReLU()).train(training), torch.tensor([2, 0])
     given = update(network, images, labels, epochs, 0.1)
     attack = f"federated[images=2,epochs={epochs},training_mode={str(training).lower()},steps=16]"
     found = reconstruct(given, network, (3, 8, 8), attack=attack, originals=images, labels=labels)

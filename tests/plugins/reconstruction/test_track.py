@@ -152,3 +152,47 @@ def test_the_first_images_are_attacked_and_accuracy_is_of_all(tmp_path: Path) ->
     for step in ("reconstruct", "leakage", "guess", "recognise"):
         assert found(f"SELECT name FROM {step}")["name"].tolist() == first
     assert len(found("SELECT name FROM train")["name"]) > len(first)
+
+
+def test_defenses_are_ranked_within_a_threat_model(tmp_path: Path) -> None:
+    lenet = "harness/lenet[channels=16,activation=relu]"
+    select = {
+        "dataset": ["thumbnails[size=16,per_photograph=1]"],
+        "model": ["untrained", lenet],
+        "metric": ["psnr"],
+        "attack": ["invgrad[steps=8]", "federated[images=2,steps=8]", "imprint[images=2]"],
+        "defense": ["plain-gradient", "gaussian-gradient", "mixup"],
+    }
+    narrow = {"harness/federated": ["harness/untrained"], "harness/imprint": ["harness/untrained"]}
+    options = {"epochs": 1, "judge": lenet, "narrow": narrow}
+    profile = Profile(name="small", description="", tracks={TRACK: TrackProfile(select=select, options=options)})
+    registry = installed()
+    graph = plan_track(TRACK, profile, registry, limit=5)
+    cache = BuildCache(registry, Store(tmp_path), torch.device("cpu"), 16)
+    records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
+    assert [record.failure for record in records if record.failure] == []
+    found = ResultQuery(cache.store, records)
+    rows = found("SELECT DISTINCT attack, defense, threat, shared FROM reconstruct ORDER BY ALL")
+    own = [row[1:] for row in zip(*rows.values(), strict=True) if "invgrad" not in row[0]]
+    honest, malicious = "honest but curious", "malicious"
+    plain, noisy = "harness/plain-gradient", "harness/gaussian-gradient"
+    pair = "mean gradient of 2 images"
+    assert own == [(d, threat, pair) for threat in (honest, malicious) for d in (noisy, plain)]
+    made = report(found)
+    assert [ranking.table for ranking in made.rankings] == [
+        "ranking",
+        "ranking-honest-but-curious-mean-gradient-of-2-images",
+        "ranking-malicious-mean-gradient-of-2-images",
+    ]
+    settings = {c.id: {(s["threat"], s["shared"]) for s in c.conditions} for c in made.comparisons[:1]}
+    assert settings == {"protection-wins": {(honest, "gradient of 1 image")}}
+    (beside,) = (table for table in made.tables if table.id == "by-threat")
+    assert [column.key for column in beside.columns] == [
+        f"{honest}: gradient of 1 image",
+        f"{honest}: {pair}",
+        f"{malicious}: {pair}",
+    ]
+    of_imprint = "attack LIKE '%imprint%' AND defense LIKE '%plain%'"
+    scores = found(f"SELECT min(score) AS least, count(*) AS n FROM leakage WHERE {of_imprint}")
+    assert scores["n"].tolist() == [5]  # two participants of two images, and one of what is left
+    assert scores["least"][0] > 40
