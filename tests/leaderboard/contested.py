@@ -27,7 +27,7 @@ LEVELS = {NONE: (19, 19), JPEG: (6, 9), FLIP: (2, 18), MEDIAN: (6, 9), NOISE: (1
 UTILITY = {NONE: 0.91, JPEG: 0.89, FLIP: 0.88, MEDIAN: 0.62, NOISE: 0.87, PURIFIER: 0.9}
 ATTACKS, ATTACKERS = ("harness/ifgsm[steps=10]", "harness/square"), ("fixed", "adaptive")
 STRENGTHS = ("harness/ifgsm[steps=20]", "harness/square")
-"""The attacks as components: the board's tables name the first one without its strength, as attacks do that have several."""
+"""The attacks as components; the first one has another strength than the one that the tables name."""
 METRICS, DATASETS = ("harness/embedded", "harness/sharpness"), ("koniq", "tid")
 CAPTION = "Under the attack that moves it most."
 PROXIES = ("labels by a formula",)
@@ -40,9 +40,7 @@ CLAIM = (
 def blocks(seed: int = 5) -> Blocks:
     """Return D by attack, attacker, metric and data set, as float32."""
     rng, entries = np.random.default_rng(seed), tuple(sorted(LEVELS))
-    settings = list(itertools.product(ATTACKS, ATTACKERS, STRENGTHS = ("harness/ifgsm[steps=20]", "harness/square")
-"""The attacks as components: the board's tables name the first one without its strength, as attacks do that have several."""
-METRICS, DATASETS))
+    settings = list(itertools.product(ATTACKS, ATTACKERS, METRICS, DATASETS))
     of_photograph = rng.normal(0, 0.8, 12)
     values = []
     for attack, attacker, metric, dataset in settings:
@@ -134,10 +132,7 @@ def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Boa
         )
         for label in LEVELS
     )
-    entries += tuple(
-        Entry(kind="attack", id=label.partition("[")[0], label=label, version="1", package="acme", package_version="1.4")
-        for label in STRENGTHS
-    )
+    entries += tuple(Entry(kind="attack", id=label.partition("[")[0], label=label, version="1") for label in STRENGTHS)
     wins = [win_table(own) for own in made.comparisons]
     panels = tuple(
         Panel(label=name, task=task, array="images", position=i % 2, score=f"{40 + 7 * i}")
