@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from imharness.results.rankings import Ranking
-from imharness_leaderboard.names import display_names
+from imharness_leaderboard.names import attack_names
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.worst_case import Floats, setting_means
 
@@ -60,7 +60,7 @@ def heat_of(scores: Scores, ranking: Ranking, names: Mapping[str, str]) -> Heat 
     sign = 1 if own.better == "lower" else -1
     found = values[~np.isnan(values)]
     low, high = (float((sign * found).min()), float((sign * found).max())) if found.size else (0.0, 1.0)
-    called = display_names(list(dict.fromkeys(attack for attack, _ in keys)))
+    called = attack_names(list(dict.fromkeys(attack for attack, _ in keys)))
     columns = [Column(called[attack], aware) for attack, aware in keys]
     cells = [
         [

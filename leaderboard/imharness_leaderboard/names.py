@@ -28,6 +28,11 @@ def display_names(labels: Sequence[str]) -> dict[str, str]:
     return {label: names[own] for label, own in cut.items()}
 
 
+def attack_names(labels: Sequence[str]) -> dict[str, str]:
+    """Return what each attack is called; "none" is no attack."""
+    return {label: "no attack" if label == "none" else name for label, name in display_names(labels).items()}
+
+
 def in_names(text: str, names: Mapping[str, str]) -> str:
     """Return a sentence with every label of `names` replaced by what it is called."""
     pattern = "|".join(re.escape(label) for label in sorted(names, key=len, reverse=True))

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from imharness.results.rankings import Ranking
-from imharness_leaderboard.names import display_names
+from imharness_leaderboard.names import attack_names
 
 
 class Picker(NamedTuple):
@@ -38,6 +38,6 @@ def pickers_of(ranking: Ranking, facets: Mapping[str, Sequence[str]]) -> list[Pi
     for name in order:
         if name != ranking.attacker:
             options = [("", "worst of all" if name in ranking.over else "all")]
-            options += list(display_names(facets[name]).items())
+            options += list(attack_names(facets[name]).items())
             found.append(Picker(name, name.capitalize(), options))
     return found

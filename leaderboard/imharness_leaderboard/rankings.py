@@ -28,7 +28,7 @@ from imharness_leaderboard.gallery import GalleryExample
 from imharness_leaderboard.heats import Heat, heat_of
 from imharness_leaderboard.lanes import Lane, Lanes, lanes_of
 from imharness_leaderboard.leads import Lead, claim_alone, lead_of
-from imharness_leaderboard.names import display_name, display_names, in_names
+from imharness_leaderboard.names import attack_names, display_name, display_names, in_names
 from imharness_leaderboard.pickers import Picker, pickers_of
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import column_named, shown, table_named
@@ -130,7 +130,7 @@ class RankingView:
     @cached_property
     def attack_names(self) -> dict[str, str]:
         """What each attack is called."""
-        return display_names(self.attacks)
+        return attack_names(self.attacks)
 
     @cached_property
     def lanes(self) -> Lanes:

@@ -27,7 +27,7 @@ LEVELS = {NONE: (19, 19), JPEG: (6, 9), FLIP: (2, 18), MEDIAN: (6, 9), NOISE: (1
 UTILITY = {NONE: 0.91, JPEG: 0.89, FLIP: 0.88, MEDIAN: 0.62, NOISE: 0.87, PURIFIER: 0.9}
 ATTACKS, ATTACKERS = ("harness/ifgsm[steps=10]", "harness/square"), ("fixed", "adaptive")
 STRENGTHS = ("harness/ifgsm[steps=20]", "harness/square")
-"""The attacks as components: tables name the first one with other steps, as attacks of several strengths are."""
+"""The attacks as components; the first one has another strength than the one that the tables name."""
 METRICS, DATASETS = ("harness/embedded", "harness/sharpness"), ("koniq", "tid")
 CAPTION = "Under the attack that moves it most."
 PROXIES = ("labels by a formula",)
@@ -132,10 +132,7 @@ def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Boa
         )
         for label in LEVELS
     )
-    entries += tuple(
-        Entry(kind="attack", id=label.partition("[")[0], label=label, version="1", package="a", package_version="1.4")
-        for label in STRENGTHS
-    )
+    entries += tuple(Entry(kind="attack", id=label.partition("[")[0], label=label, version="1") for label in STRENGTHS)
     wins = [win_table(own) for own in made.comparisons]
     panels = tuple(
         Panel(label=name, task=task, array="images", position=i % 2, score=f"{40 + 7 * i}")

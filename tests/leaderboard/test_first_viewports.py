@@ -21,7 +21,7 @@ from imharness.tables import Blocks, Value
 from imharness_leaderboard.heats import heat_of
 from imharness_leaderboard.knowing import APART, _spread, known_of, slope_of
 from imharness_leaderboard.leads import Lead, first_of, lead_of
-from imharness_leaderboard.names import display_names, in_names
+from imharness_leaderboard.names import attack_names, display_names, in_names
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.scores import Scores
 
@@ -153,6 +153,10 @@ class TestTheDrawing:
         steps = [cell.step for _, line in heat.rows for cell in line if cell.text]
         assert (min(steps), max(steps)) == (0, 10)
         assert heat.title == "I-FGSM that knows the entry does most, on average over all rows"
+
+
+def test_no_attack_is_called_so() -> None:
+    assert attack_names(["none", "harness/square"]) == {"none": "no attack", "harness/square": "Square"}
 
 
 def test_a_part_that_most_labels_share_is_not_repeated() -> None:

@@ -25,7 +25,7 @@ class Reader:
 
     def click(self, target: Locator) -> None:
         self.clicks += 1
-        target.first.click()
+        target.filter(visible=True).first.click()
         self.page.wait_for_load_state("networkidle")
         assert self.clicks <= MOST
 
@@ -64,7 +64,7 @@ def test_how_do_i_cite_it(reader: Reader) -> None:
 
 
 def test_is_one_better_than_another(reader: Reader) -> None:
-    reader.click(reader.page.get_by_role("link", name="Compare the best two").filter(visible=True))
+    reader.click(reader.page.get_by_role("link", name="Compare the best two"))
     expect(reader.page.locator("figure.pair").first).to_contain_text("on average")
 
 
@@ -80,7 +80,6 @@ def test_i_need_the_table_in_latex(reader: Reader) -> None:
 def test_can_i_check_a_number(reader: Reader) -> None:
     reader.search("flip")
     assert "harness run --track harness/contest" in reader.page.locator("#run").inner_text()
-    assert "harness reproduce" in reader.page.locator("#run").inner_text()
 
 
 def test_which_attack_is_the_strongest(reader: Reader) -> None:
