@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +32,7 @@ class Reader:
 
     def to_ranking(self, board: str = BOARD) -> None:
         """Open the ranking of a track from the home page."""
-        self.click(self.page.get_by_role("link", name=f"See ranking: {board}"))
+        self.click(self.page.get_by_role("link", name=re.compile(f"See ranking.*{board}")))
 
     def search(self, text: str) -> None:
         """Open what is found first for a text."""
