@@ -3,6 +3,7 @@
 import pytest
 
 from imharness_leaderboard.chips import Name, name_of, short_names
+from imharness_leaderboard.wording import ON_AXIS, brief, on_axis
 
 
 @pytest.mark.parametrize(
@@ -26,3 +27,14 @@ def test_a_label_is_taken_apart_and_a_fraction_stays_whole(label: str, name: Nam
 def test_balls_of_one_attack_keep_their_names() -> None:
     balls = [f"harness/ifgsm within {radius}/255" for radius in (1, 2, 4)]
     assert list(short_names(balls).values()) == [f"ifgsm within {radius}/255" for radius in (1, 2, 4)]
+
+
+def test_a_long_label_beside_an_axis_is_broken_between_its_parts() -> None:
+    label = (
+        "harness/early-stopping, stopped nearest to the accuracy of harness/dp-sgd[noise=0.3,batch_size=160,epochs=60]"
+    )
+    lines = on_axis(label).split("\n")
+    assert len(lines) == 2
+    assert max(map(len, lines)) <= ON_AXIS
+    assert "".join(lines) == brief(label)
+    assert on_axis("harness/memguard[epochs=20,patience=8]") == "memguard[epochs=20,patience=8]"
