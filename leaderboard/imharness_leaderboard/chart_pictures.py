@@ -18,7 +18,7 @@ from imharness_leaderboard.addresses import picture_base
 from imharness_leaderboard.labels import write_labels
 from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Draw, Picture, Style, rows_high
 from imharness_leaderboard.tables import column_named, table_named
-from imharness_leaderboard.wording import brief
+from imharness_leaderboard.wording import brief, on_axis
 
 HEIGHT = 4.6
 DASHES = ("-", "--", ":", "-.")
@@ -116,7 +116,7 @@ def _logarithmic(axes: Axes, which: str) -> None:
 
 def _draw_dots(axes: Axes, style: Style, rows: Sequence[Row], column: ColumnSpec) -> None:
     draw_intervals(axes, style, [row.values[column.key] for row in rows])
-    axes.set_yticks(np.arange(len(rows))[::-1], [brief(row.label) for row in rows])
+    axes.set_yticks(np.arange(len(rows))[::-1], [on_axis(row.label) for row in rows])
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(axis_label(column))
 

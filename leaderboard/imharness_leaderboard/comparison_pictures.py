@@ -16,7 +16,7 @@ from imharness.statistics.win_rates import MATRIX
 from imharness_leaderboard.addresses import picture_base
 from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Picture, Style, rows_high
 from imharness_leaderboard.scores import Scores
-from imharness_leaderboard.wording import brief
+from imharness_leaderboard.wording import on_axis
 
 PERCENTILES = (5, 25, 50, 75, 95)
 
@@ -99,7 +99,7 @@ def _draw_ranks(axes: Axes, style: Style, scores: Scores) -> None:
     height = np.arange(len(entries))[::-1]
     axes.hlines(height, 0.5, ranks, color=style.line, linewidth=0.8)
     axes.scatter(ranks, height, s=28, color=style.colours[0], zorder=3)
-    axes.set_yticks(height, [brief(comparison.entries[i]) for i in entries])
+    axes.set_yticks(height, [on_axis(comparison.entries[i]) for i in entries])
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0.5, len(entries) + 0.5)
     axes.set_ylim(-0.7, len(entries) - 0.3)
@@ -198,7 +198,7 @@ def _draw_spread(axes: Axes, style: Style, scores: Scores) -> None:
         whiskerprops=line,
         capprops=line,
     )
-    axes.set_yticks(np.arange(1, len(found) + 1), [brief(comparison.entries[i]) for i, _ in found])
+    axes.set_yticks(np.arange(1, len(found) + 1), [on_axis(comparison.entries[i]) for i, _ in found])
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"{comparison.measure} ({comparison.better} is better)")
 

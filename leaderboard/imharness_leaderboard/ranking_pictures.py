@@ -22,7 +22,7 @@ from imharness_leaderboard.labels import write_labels
 from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Picture, Style, rows_high
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import column_named, table_named
-from imharness_leaderboard.wording import brief, short
+from imharness_leaderboard.wording import brief, on_axis, short
 
 Floats = npt.NDArray[np.float64]
 MOST = 40
@@ -103,7 +103,7 @@ def _draw_places(axes: Axes, style: Style, ranking: Ranking, rows: Sequence[Row]
         for key, marker in (("unaware", "o"), ("aware", "x")):
             if (mean := row.number(key)) is not None:
                 axes.plot(mean, height, marker, color=style.colours[1], markersize=4.5, markerfacecolor="none")
-    axes.set_yticks(heights, [brief(row.label) for row in rows])
+    axes.set_yticks(heights, [on_axis(row.label) for row in rows])
     for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
         tick.set_color(style.ink if _stands(ranking, row.label) else style.dim)
     axes.grid(visible=False, axis="y")

@@ -114,9 +114,25 @@ def facet_text(name: str, value: str) -> str:
     return ATTACKERS.get(value, value) if name == "attacker" else brief(value)
 
 
+PARTS = re.compile(r"(?<=[/,=_+])|(?=\[)")
+"""Where a label may be broken."""
+ON_AXIS = 72
+"""The longest line of a label on an axis, in letters: a longer one would leave the picture no width."""
+
+
 def breaking(label: str) -> Markup:
     """Return a label as pages show it, as escaped HTML that may be broken between its parts but not within a word."""
-    return Markup("<wbr>").join(re.split(r"(?<=[/,=_+])|(?=\[)", brief(label)))
+    return Markup("<wbr>").join(PARTS.split(brief(label)))
+
+
+def on_axis(label: str) -> str:
+    """Return a label as pictures show it beside an axis: in lines of at most `ON_AXIS` letters, where parts allow."""
+    lines = [""]
+    for part in PARTS.split(brief(label)):
+        if lines[-1] and len(lines[-1]) + len(part) > ON_AXIS:
+            lines.append("")
+        lines[-1] += part if lines[-1] else part.lstrip()
+    return "\n".join(lines)
 
 
 def apart(label: str) -> tuple[str, list[str]]:

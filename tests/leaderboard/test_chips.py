@@ -3,7 +3,7 @@
 import pytest
 
 from imharness_leaderboard.chips import Name, name_of, short_names
-from imharness_leaderboard.wording import brief, short
+from imharness_leaderboard.wording import ON_AXIS, brief, on_axis, short
 from imharness_membership.tables.contest import MATCHED as STOPPED
 
 
@@ -61,3 +61,14 @@ def test_a_name_has_parameters_only_where_another_one_is_the_same() -> None:
     ]
     assert short(labels) == ["JPEG", "JPEG (quality 30)", "Crop 48 px", "Unet + acme/x"]
     assert list(short_names(labels).values()) == short(labels)
+
+
+def test_a_long_label_beside_an_axis_is_broken_between_its_parts() -> None:
+    label = (
+        "harness/early-stopping, stopped nearest to the accuracy of harness/dp-sgd[noise=0.3,batch_size=160,epochs=60]"
+    )
+    lines = on_axis(label).split("\n")
+    assert len(lines) == 2
+    assert max(map(len, lines)) <= ON_AXIS
+    assert "".join(lines) == brief(label)
+    assert on_axis("harness/memguard[epochs=20,patience=8]") == "memguard[epochs=20,patience=8]"

@@ -260,7 +260,9 @@ def test_the_strongest_of_evaluators_that_guess_stays_at_one_half(key: str, nois
     shown = np.array([value.value for value in found])
     assert len(shown) == 200
     assert abs(shown.mean() - 0.5) < 3 * shown.std() / np.sqrt(200)
-    assert np.mean([value.low <= 0.5 <= value.high for value in found]) == pytest.approx(0.95, abs=0.05)
+    known = [value for value in found if value.low is not None]
+    assert len(known) > 0.98 * len(found)
+    assert np.mean([value.low <= 0.5 <= value.high for value in known]) == pytest.approx(0.95, abs=0.05)
 
 
 def test_equal_defenses_whose_splits_differ_are_told_apart_in_at_most_5_percent_of_studies() -> None:

@@ -16,7 +16,7 @@ from imharness_membership.tables.cells import figures_at, scores_of
 from imharness_membership.tables.choice import Parts, figures_of_parts, following, parted, strongest
 
 WORST = {"adaptive": ("adaptive", "fixed")}
-STUDIES, EVALUATORS, ROWS = 2000, 14, 320
+STUDIES, EVALUATORS, ROWS = 4000, 14, 320
 
 
 def simulated(splits: int, truth: np.ndarray, *, spread: float = 0.0, own: float = 0.0, seed: int = 0) -> Parts:
