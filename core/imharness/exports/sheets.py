@@ -235,8 +235,8 @@ def _remarks(table: Table, board: Board | None, columns: Sequence[ColumnSpec], l
         apart = ", apart from controls and incomplete entries" if ranked_here else ""
         legend.append(f"Bold: the best number of a column{apart}.")
     if any(cell.tied for cell in cells):
-        apart = Marks(table, board).untested(columns)
-        legend.append(f"*: not shown to be worse than the best{f'; not tested: {joined(apart)}' if apart else ''}.")
+        left = Marks(table, board).untested(columns)
+        legend.append(f"*: not shown to be worse than the best{f'; not tested: {joined(left)}' if left else ''}.")
     if any(cell.low for cell in cells):
         legend.append("Brackets: 95% intervals.")
     yield from [" ".join(legend)] if legend else []

@@ -31,7 +31,7 @@ from imharness.statistics.means import tail_for
 from imharness.statistics.ranks import front
 
 UNRANKED = "not complete: it lacks an attack or a unit that others met"
-LINE = "a control: a line of reference without a place"
+LINE = "controls have no place"
 UNAWARE, AWARE = "attacker does not know the defense", "attacker knows the defense"
 
 

@@ -20,7 +20,7 @@ from imharness.results.told import told_of
 from imharness.statistics.differences import Differences
 from imharness.statistics.win_rates import ALPHA, WinRates, win_rates
 
-Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+Floats = npt.NDArray[np.floating]
 LOST = 1e-4
 """What rounding to 32 bits may take from a number, as a share of the spread of entries around the mean of a unit."""
 
