@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
 import click
 
@@ -38,10 +39,12 @@ def prepare(names: tuple[str, ...], dataset: str, images: int, device: str) -> N
     A metric that cannot be prepared, such as one for larger images, is named with the reason; the rest go on.
     """
     from imharness.commands import console, find, place
-    from imharness.errors import UsageError
+    from imharness.errors import Unavailable, UsageError
     from imharness_adapters.pyiqa.metrics import configurations
     from imharness_adapters.pyiqa.preparing import prepared_on, why
 
+    if find_spec("pyiqa") is None:
+        raise Unavailable("the package pyiqa is not installed", "pip install 'image-privacy-harness[pyiqa]'")
     known = {**configurations("NR"), **configurations("FR")}
     strange = [name for name in names if name not in known]
     if strange:
