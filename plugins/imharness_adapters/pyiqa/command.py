@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 
 import click
 
@@ -43,9 +42,9 @@ def prepare(names: tuple[str, ...], dataset: str, images: int, device: str) -> N
     from imharness_adapters.pyiqa.metrics import configurations
     from imharness_adapters.pyiqa.preparing import prepared_on, why
 
-    if find_spec("pyiqa") is None:
-        raise Unavailable("the package pyiqa is not installed", "pip install 'image-privacy-harness[pyiqa]'")
     known = {**configurations("NR"), **configurations("FR")}
+    if not known:
+        raise Unavailable("the package pyiqa is not installed", "pip install 'image-privacy-harness[pyiqa]'")
     strange = [name for name in names if name not in known]
     if strange:
         raise UsageError(f"pyiqa has no metric {strange[0]!r} for single images; pyiqa.list_models() lists them.")

@@ -281,7 +281,7 @@ def test_weights_that_cannot_be_fetched_are_one_clear_line(error: OSError) -> No
 
 
 def test_without_pyiqa_it_says_so_and_not_that_a_metric_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("imharness_adapters.pyiqa.command.find_spec", lambda name: None)
+    monkeypatch.setattr(pyiqa_metrics, "configurations", lambda mode: {})
     found = CliRunner().invoke(cli, ["pyiqa", "prepare", "niqe"])
     assert isinstance(found.exception, Unavailable)
     assert "the package pyiqa is not installed" in str(found.exception)
