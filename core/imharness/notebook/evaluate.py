@@ -40,7 +40,7 @@ from imharness.results.tasks import TaskRecord
 from imharness.running.executor import Preparation
 from imharness.running.session import Session
 from imharness.running.sweep import RunResult
-from imharness.testing.examination import bound_to_cpu, examine
+from imharness.testing.examination import examine
 
 COMMAND = "imharness.evaluate"
 _here: dict[str, Sequence[Registered]] = {}
@@ -48,8 +48,6 @@ _here: dict[str, Sequence[Registered]] = {}
 _drawing = set[str]()
 """User's objects that drew from global randomness, so that earlier results do not tell what they would do now."""
 _said = set[str]()
-_asked = set[str]()
-"""User's objects that were tried on a simulated GPU."""
 _uncached = 0
 
 
@@ -149,8 +147,6 @@ def evaluate(
     places.prepare()
     ours = {entry.component.label for entry, _ in own}
     examine(places, registry, [graph], seed)
-    for entry, _ in own:
-        _say_if_bound_to_cpu(entry)
     kept = {entry.component.label for entry, cached in own if cached and _name(entry) not in _drawing}
     _forget(places, graph, (ours - kept) | _drew_before(places, graph, kept))
     _here[name] = extra
@@ -163,19 +159,6 @@ def evaluate(
     drew = set(say_who_drew())
     _drawing.update(_name(entry) for entry, _ in own if entry.component.label in drew)
     return _result(session, graph, outcome, named=store is not None, own=ours)
-
-
-def _say_if_bound_to_cpu(entry: Registered) -> None:
-    """Warn of an object that would fail on a GPU, once for its code and state."""
-    name = _name(entry)
-    if name in _asked:
-        return
-    _asked.add(name)
-    why = bound_to_cpu(entry.component)
-    if why:
-        warnings.warn(
-            f"{entry.component.label} works on the CPU alone; on a GPU its cells would fail: {why}", stacklevel=3
-        )
 
 
 def _some_done(graph: Graph, outcome: RunResult, labels: Set[str]) -> None:

@@ -240,8 +240,7 @@ def _adjoint(
         said.append((back * change).double().flatten(1).sum(dim=1))
         done.append((signs[0] * y).flatten(1).sum(dim=1) if signs else torch.zeros_like(said[-1]))
     promised, found = torch.stack(said), torch.stack(done)
-    sizes = promised.norm(dim=0) * found.norm(dim=0)
-    return (promised * found).sum(dim=0) / sizes.clamp(min=1e-30)
+    return F.cosine_similarity(promised, found, dim=0, eps=1e-30)
 
 
 def _inside(images: Images) -> Images:

@@ -30,10 +30,11 @@ from imharness.results.identity import DISTRIBUTION, LOCAL, ComponentRef, digest
 from imharness.results.store import Store
 from imharness.running.aside import each_aside
 from imharness.testing.conformance import CheckResult, Trial, quick_checks
-from imharness.testing.devices import stays
 from imharness.testing.on_data import checks_on_data
 from imharness.testing.probes import probe_of
 
+CHECKS = 2
+"""Raise it when a check finds something else, or says it in other words: what was kept is then examined again."""
 LIMIT_S = 5.0
 """A check that takes more seconds than this tells nothing."""
 LIMIT_OF_ALL_S = 120.0
@@ -110,14 +111,15 @@ def _is_examined(registry: Registry, ref: ComponentRef) -> bool:
 
 
 def _code(component: Component) -> str:
-    """Return a text that changes with the code of a component."""
+    """Return a text that changes with the code of a component, and with the checks."""
+    ours = [version_of(DISTRIBUTION), CHECKS]
     if component.ref().content:
-        return component.ref().content
+        return digest([component.ref().content, ours])
     try:
         source = Path(inspect.getfile(type(component))).read_bytes().hex()
     except (OSError, TypeError):
         source = ""
-    return digest([source, version_of(DISTRIBUTION)])
+    return digest([source, ours])
 
 
 def _images(registry: Registry, refs: Iterable[ComponentRef]) -> Iterator[Images]:
@@ -146,18 +148,6 @@ def failed_checks(component: Component, images: Sequence[Images] = (), seed: int
         if result.status == "failed" and not _cannot(result) and gist not in said:
             said.add(gist)
             yield f'fails the check "{check.check}": {result.message}'
-
-
-def bound_to_cpu(component: Component, seed: int = 0) -> str:
-    """Return why a component would fail on a GPU, found on a simulated one; "" if it would not, or cannot be asked.
-
-    That is no flag, because its numbers on the CPU are right.
-    """
-    probe = probe_of(component, seed)
-    if probe is None:
-        return ""
-    result = Trial(component, "keeps every tensor on its device", lambda: stays(component, probe), LIMIT_S).run()
-    return result.message if result.status == "failed" and not _cannot(result) else ""
 
 
 def _cannot(result: CheckResult) -> bool:

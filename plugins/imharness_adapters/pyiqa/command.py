@@ -38,11 +38,13 @@ def prepare(names: tuple[str, ...], dataset: str, images: int, device: str) -> N
     A metric that cannot be prepared, such as one for larger images, is named with the reason; the rest go on.
     """
     from imharness.commands import console, find, place
-    from imharness.errors import UsageError
+    from imharness.errors import Unavailable, UsageError
     from imharness_adapters.pyiqa.metrics import configurations
     from imharness_adapters.pyiqa.preparing import prepared_on, why
 
     known = {**configurations("NR"), **configurations("FR")}
+    if not known:
+        raise Unavailable("the package pyiqa is not installed", "pip install 'image-privacy-harness[pyiqa]'")
     strange = [name for name in names if name not in known]
     if strange:
         raise UsageError(f"pyiqa has no metric {strange[0]!r} for single images; pyiqa.list_models() lists them.")

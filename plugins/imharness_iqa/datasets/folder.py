@@ -41,7 +41,7 @@ class Folder(FolderDataset):
             raise Unavailable("no folder is named", "--dataset folder:PATH")
         folder = place(self.path)
         if not folder.is_dir():
-            raise Unavailable(f"{folder} is not a folder", "--dataset folder:PATH")
+            raise Unavailable(f"there is no folder {folder}", "--dataset folder:PATH, where PATH is a folder of images")
         table = place(self.mos) if self.mos else folder / "mos.csv"
         if not table.is_file():
             if self.mos:

@@ -189,6 +189,8 @@ def test_what_stays_in_place_passes_and_what_crosses_is_told() -> None:
     assert told.status == "passed"
     assert told.message.startswith("1 copies to the host (most: test_devices.py:")
     assert "1 copies to the device" in told.message
+    forced = purification(lambda x, rng: torch.from_numpy(x.numpy(force=True)).to(x.device), differentiable=False)
+    assert checked(forced).status == "passed"
     waited = checked(purification(depends_on_values, differentiable=False))
     assert waited.status == "passed"
     assert "waits" in waited.message

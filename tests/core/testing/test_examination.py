@@ -18,7 +18,7 @@ from imharness.contracts.image_dataset import ImageDataset
 from imharness.notebook.components import local_component
 from imharness.notebook.objects import Own
 from imharness.notebook.randomness import say_who_drew
-from imharness.testing.examination import bound_to_cpu, failed_checks
+from imharness.testing.examination import failed_checks
 
 SIDE = 72
 
@@ -191,40 +191,6 @@ def test_a_liar_is_flagged_everywhere_and_wins_nothing() -> None:
     told = ih.compare(found["liar"], found["twin"])
     assert told.winner == ""
     assert "no claim is made" in repr(told)
-
-
-class Forgetful:
-    """Blurs by a tensor of its own, which stays where it was made."""
-
-    def __init__(self) -> None:
-        self.kernel = torch.ones(3, 1, 3, 3) / 9
-
-    def __call__(self, images: torch.Tensor) -> torch.Tensor:
-        return F.conv2d(F.pad(images, [1] * 4, mode="reflect"), self.kernel, groups=3)
-
-
-class Careful(Forgetful):
-    def __call__(self, images: torch.Tensor) -> torch.Tensor:
-        self.kernel = self.kernel.to(images.device)
-        return super().__call__(images)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a real GPU tells itself")
-def test_what_would_fail_on_a_gpu_is_said_on_a_machine_without_one_and_is_no_flag() -> None:
-    own = [ih.defense(made(), differentiable=True, name=made.__name__) for made in (Forgetful, Careful)]
-    assert "cuda:0" in bound_to_cpu(local(own[0]))
-    assert bound_to_cpu(local(own[1])) == ""
-    with pytest.warns(
-        UserWarning, match="local/forgetful works on the CPU alone; on a GPU its cells would fail"
-    ) as told:
-        found = ih.evaluate(*own, against=["none"], limit=2, progress=False)
-    assert not any("careful" in str(own.message) for own in told)
-    assert not found.flags
-
-
-@pytest.mark.parametrize("name", HONEST)
-def test_honest_objects_pass_the_simulated_gpu(name: str) -> None:
-    assert bound_to_cpu(local(HONEST[name]())) == ""
 
 
 def test_a_metric_that_lies_decides_nothing() -> None:

@@ -278,3 +278,10 @@ def test_weights_that_cannot_be_fetched_are_one_clear_line(error: OSError) -> No
         assert "urlopen" not in why(given)
     assert why(FileNotFoundError(2, "no such file", "x")).startswith("[Errno 2] no such file")
     assert why(ValueError("too\n small")) == "too small"
+
+
+def test_without_pyiqa_it_says_so_and_not_that_a_metric_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyiqa_metrics, "configurations", lambda mode: {})
+    found = CliRunner().invoke(cli, ["pyiqa", "prepare", "niqe"])
+    assert isinstance(found.exception, Unavailable)
+    assert "the package pyiqa is not installed" in str(found.exception)
