@@ -94,7 +94,8 @@ FITS: dict[str, dict[str, str]] = {
     },
     "audit": {"target": "", "shadow": "None", "evaluators": "None"},
     "reconstruct": {
-        "gradients": "", "model": "", "shape": "", "attack": "", "originals": "None", "metrics": "", "seed": "int",
+        "gradients": "", "model": "", "shape": "", "attack": "", "originals": "None", "labels": "None list",
+        "statistics": "None", "metrics": "", "seed": "int",
     },
     "run": {
         "profile": "", "track": "None", "attack": "", "defense": "", "metric": "", "evaluator": "", "model": "",
