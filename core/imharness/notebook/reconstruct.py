@@ -123,7 +123,7 @@ def reconstruct(
         if own is None and updates == 1 and known.shape[1:] == size:
             hint = f" The mean gradient of {len(known)} images is for attack='federated[images={len(known)}]'."
         raise UsageError(f"originals must have shape {(count, *size)}, got {tuple(known.shape)}.{hint}")
-    classes = _classes(labels, count, own, next(iter(shared.values())).device)
+    classes = _classes(labels, count, own, list(shared.values())[-1])
     told = _statistics(statistics, updates, own, network)
     chosen = _metrics(metrics, known)
     place = next(iter(shared.values())).device
@@ -202,16 +202,21 @@ def _size(shape: Sequence[int]) -> tuple[int, int, int]:
     return size[0], size[1], size[2]
 
 
-def _classes(given: Any, count: int, own: Round | None, place: torch.device) -> torch.Tensor | None:
-    """Return the labels ``(count,)``, or None; raises `UsageError` if they are wrong or the attack needs them."""
+def _classes(given: Any, count: int, own: Round | None, last: torch.Tensor) -> torch.Tensor | None:
+    """Return the labels ``(count,)``, or None; raises `UsageError` if they are wrong or the attack needs them.
+
+    `last`: what was shared of the last bias, ``(n, classes)``.
+    """
     if given is None:
         if own is not None and own.labels_known:
             raise UsageError("labels: the attack knows them; give one for each image.")
         return None
-    found = _tensor("labels", given, "labels").flatten().to(place)
-    if len(found) != count or found.is_floating_point():
-        raise UsageError(f"labels must be {count} whole numbers, got {len(found)} of {found.dtype}.")
-    return found.long()
+    found = _tensor("", given, "labels")
+    if found.numel() != count or not found.ndim or found.is_floating_point() or found.dtype == torch.bool:
+        raise wrong("labels", f"{count} whole numbers", given)
+    if last.ndim == 2 and not 0 <= int(found.min()) <= int(found.max()) < last.shape[1]:
+        raise UsageError(f"labels: there are {last.shape[1]} classes, from 0 to {last.shape[1] - 1}.")
+    return found.flatten().to(last.device, torch.int64)
 
 
 def _statistics(
@@ -219,17 +224,23 @@ def _statistics(
 ) -> dict[str, torch.Tensor]:
     """Return statistics ``(updates, channels)`` by buffer; raises `UsageError` if they are wrong or missing."""
     wanted = own is not None and own.statistics_known
-    if not wanted or given is None:
+    if given is None:
         if wanted:
             raise UsageError("statistics: the attack knows them; give a mapping from buffers of batch norm.")
         return {}
+    if not isinstance(given, Mapping):
+        raise wrong("statistics", "a mapping from buffers of batch norm", given)
+    if not wanted:
+        raise UsageError("statistics are for an attack with training_mode=true and statistics_known=true.")
     buffers, found = dict(network.named_buffers()), {}
     for name, value in given.items():
         if name not in buffers:
             raise UsageError(f"statistics: {shown(name)} is not a buffer of the model.")
-        found[name] = _tensor(name, value, "statistics").to(buffers[name]).reshape(-1, *buffers[name].shape)
-        if len(found[name]) != updates:
-            raise UsageError(f"statistics: {name} must have shape {(updates, *buffers[name].shape)}.")
+        size = tuple(buffers[name].shape)
+        held = _tensor(name, value, "statistics").to(buffers[name])
+        found[name] = held[None] if held.shape == size else held
+        if found[name].shape != (updates, *size):
+            raise UsageError(f"statistics: {name} must have shape {(updates, *size)}, got {tuple(held.shape)}.")
     return found
 
 
@@ -273,4 +284,4 @@ def _tensor(name: str, value: Any, argument: str = "gradients") -> torch.Tensor:
     try:
         return torch.as_tensor(value).detach()
     except (TypeError, ValueError, RuntimeError):
-        raise wrong(f"{argument}: {name}", "a tensor", value) from None
+        raise wrong(f"{argument}: {name}" if name else argument, "a tensor", value) from None

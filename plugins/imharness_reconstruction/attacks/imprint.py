@@ -66,11 +66,9 @@ class Imprint(ReconstructionAttack):
     centre: float = Field(default=0.4, gt=0, lt=1, description="Mean brightness of images of this kind.")
     spread: float = Field(default=0.1, gt=0, le=1, description="Standard deviation of brightness.")
     gain: float = Field(
-        default=100.0,
-        gt=0,
-        le=10_000,
-        description="What a unit adds to a pixel at most, for brightness 1: beats noise.",
+        default=1.0, gt=0, le=10_000, description="What a unit adds to a pixel at most, for brightness 1."
     )
+    """The more it adds, the larger is the gradient of the layer, and the less noise hides; sigmoids saturate."""
 
     def round(self) -> Round:
         return Round(images=self.images)

@@ -102,7 +102,8 @@ FITS: dict[str, dict[str, str]] = {
         "confidence": "", "guesses": "None int", "seed": "int", "cache": "None str",
     },
     "reconstruct": {
-        "gradients": "", "model": "", "shape": "", "attack": "", "originals": "None", "metrics": "", "seed": "int",
+        "gradients": "", "model": "", "shape": "", "attack": "", "originals": "None", "labels": "None list",
+        "statistics": "None", "metrics": "", "seed": "int",
     },
     "run": {
         "profile": "", "track": "None", "attack": "", "defense": "", "metric": "", "evaluator": "", "model": "",

@@ -236,7 +236,7 @@ def test_what_does_not_fit_a_round_is_named() -> None:
         (lambda: reconstruct(given, network, shape, attack="federated[images=2,labels_known=true]"), "labels: the att"),
         (
             lambda: reconstruct(given, network, shape, attack="federated[images=2]", labels=[1]),
-            "labels must be 2 whole",
+            "labels: expected 2 whole",
         ),
         (
             lambda: reconstruct(given, network, shape, attack="federated[images=2]", labels=[1, 9]),
