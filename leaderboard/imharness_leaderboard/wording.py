@@ -20,13 +20,20 @@ SPELLING = {
     word.lower().replace(" ", "-"): word
     for word in (
         "AdvReg", "APGD", "ATS", "CAFE", "cAdv", "CNN", "ConvNet8", "DDRS", "DiffJPEG", "DiffPure", "DISCO", "DLG",
-        "DMS", "DRS", "FACPA", "FSIM", "GradAttack", "iDLG", "InstaHide", "InvGrad", "JPEG", "KonIQ", "L2", "LeNet",
-        "LiRA", "LPIPS", "MADC", "MAE", "MemGuard", "MLP", "MPRNet", "MS-SSIM", "MSE", "NES", "Patch-RS", "PSNR",
-        "Real-ESRGAN", "RMIA", "SemSim", "SSAH", "SSIM", "SSIM-uniform7", "StAdv", "UAP",
+        "DMS", "DP-SGD", "DreamSim", "DRS", "FACPA", "FSIM", "GradAttack", "iDLG", "InstaHide", "InvGrad", "JPEG", "KonIQ", "L2", "LeNet",
+        "LipSim", "LiRA", "LPIPS", "MADC", "MAE", "MemGuard", "MLP", "MPRNet", "MS-SSIM", "MSE", "NES", "Patch-RS", "PSNR",
+        "QMIA", "R-LPIPS", "Real-ESRGAN", "RMIA", "SemSim", "SSAH", "SSIM", "SSIM-uniform7", "StAdv", "UAP",
     )
-} | {"dp": "DensePure", "ifgsm": "I-FGSM", "linf": "L∞", "ms": "median smoothing", "none": "no defense",
-     "nt": "norm training", "rs": "randomised smoothing"}  # fmt: skip
+} | {"ifgsm": "I-FGSM", "linf": "L∞"}  # fmt: skip
 """How names, or words of names, are spelled."""
+WHOLE = {
+    "dp": "DensePure",
+    "ms": "median smoothing",
+    "none": "no defense",
+    "nt": "norm training",
+    "rs": "randomised smoothing",
+}
+"""Names that are spelled so only where they are no word of a longer one."""
 _MEASURES = ("fsim", "lpips", "mae", "ms-ssim", "mse", "psnr", "semsim", "ssim", "ssim-uniform7")
 _ALONE = re.compile(rf"(?<![\w/=\[`.-])({'|'.join(sorted(_MEASURES, key=len, reverse=True))})(?![\w/=\]`.-])")
 _START = re.compile(rf"(?<![\w/.-]){OWNER}(?=[a-z0-9])")
@@ -88,7 +95,7 @@ def spelled(name: str) -> str:
     """Return the name of a component as its authors spell it; `name` has neither owner nor parameters."""
     words = name.split("-")
     between = "-" if all(word in SPELLING for word in words) else " "
-    text = SPELLING.get(name) or between.join(SPELLING.get(word, word) for word in words)
+    text = WHOLE.get(name) or SPELLING.get(name) or between.join(SPELLING.get(word, word) for word in words)
     first = text.partition(" ")[0]
     return text if first != first.lower() else text[:1].upper() + text[1:]
 

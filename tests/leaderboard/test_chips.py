@@ -42,6 +42,8 @@ def test_balls_of_one_attack_keep_their_names() -> None:
         ("psnr, worst attack", "PSNR, worst attack"),
         ("acme/psnr[size=4] of acme/harness/jpeg", "acme/psnr[size=4] of acme/harness/jpeg"),
         ("harness/cadv", "cAdv"),
+        ("harness/dp", "DensePure"),
+        ("harness/dp-sgd[noise=1.0]", "DP-SGD (noise 1.0)"),
     ],
 )  # fmt: skip
 def test_a_text_names_components_as_readers_know_them(text: str, shown: str) -> None:
@@ -64,11 +66,9 @@ def test_a_name_has_parameters_only_where_another_one_is_the_same() -> None:
 
 
 def test_a_long_label_beside_an_axis_is_broken_between_its_parts() -> None:
-    label = (
-        "harness/early-stopping, stopped nearest to the accuracy of harness/dp-sgd[noise=0.3,batch_size=160,epochs=60]"
-    )
+    label = "acme/early-stopping[learning_rate=0.001,momentum=0.9,noise=0.3,batch_size=160,epochs=60]"
     lines = on_axis(label).split("\n")
     assert len(lines) == 2
     assert max(map(len, lines)) <= ON_AXIS
     assert "".join(lines) == brief(label)
-    assert on_axis("harness/memguard[epochs=20,patience=8]") == "memguard[epochs=20,patience=8]"
+    assert on_axis("harness/memguard[epochs=20,patience=8]") == "MemGuard (epochs 20, patience 8)"
