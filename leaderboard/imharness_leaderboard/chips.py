@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from imharness_leaderboard.wording import SIZE, apart, brief, in_words, without_parameters
+from imharness_leaderboard.wording import OWNER, SIZE, apart, brief, in_words, without_parameters
 
 _OWNED = re.compile(r"([^\s/]+)/(.+)")
 """An owner and a name; a slash after the first word, as in "ifgsm within 1/255", belongs to the name."""
@@ -26,7 +26,12 @@ class Name:
 
 def name_of(label: str) -> Name:
     """Return the parts of a label."""
-    chips = [in_words(chip) for part in label.split(" + ") for chip in apart(part)[1] if not SIZE.fullmatch(chip)]
+    chips = [
+        in_words(chip)
+        for part in label.split(" + ")
+        for chip in apart(part)[1]
+        if not (part.startswith(OWNER) and SIZE.fullmatch(chip))
+    ]
     bare = brief(without_parameters(label)).strip() or label
     owned = _OWNED.fullmatch(bare)
     if " + " in bare or owned is None:

@@ -17,15 +17,21 @@ from imharness.results.boards import Board
 OWNER = "harness/"
 """The owner of the first-party components."""
 SPELLING = {
-    word.lower().replace(" ", "-"): word
+    word.lower(): word
     for word in (
-        "AdvReg", "APGD", "ATS", "CAFE", "cAdv", "CNN", "ConvNet8", "DDRS", "DiffJPEG", "DiffPure", "DISCO", "DLG",
-        "DMS", "DRS", "FACPA", "FSIM", "GradAttack", "iDLG", "InstaHide", "InvGrad", "JPEG", "KonIQ", "L2", "LeNet",
-        "LiRA", "LPIPS", "MADC", "MAE", "MemGuard", "MLP", "MPRNet", "MS-SSIM", "MSE", "NES", "Patch-RS", "PSNR",
-        "Real-ESRGAN", "RMIA", "SemSim", "SSAH", "SSIM", "SSIM-uniform7", "StAdv", "UAP",
-    )
-} | {"dp": "DensePure", "ifgsm": "I-FGSM", "linf": "L∞", "ms": "median smoothing", "none": "no defense",
-     "nt": "norm training", "rs": "randomised smoothing"}  # fmt: skip
+        "AdvReg APGD ATS CAFE cAdv CNN ConvNet8 DDRS DiffJPEG DiffPure DISCO DLG DMS DRS FACPA FSIM GradAttack iDLG "
+        "InstaHide InvGrad JPEG KonIQ L2 LeNet LiRA LPIPS MADC MAE MemGuard MLP MPRNet MS-SSIM MSE NES Patch-RS PSNR "
+        "Real-ESRGAN RMIA SemSim SSAH SSIM SSIM-uniform7 StAdv UAP"
+    ).split()
+} | {
+    "dp": "DensePure",
+    "ifgsm": "I-FGSM",
+    "linf": "L∞",
+    "ms": "median smoothing",
+    "none": "no defense",
+    "nt": "norm training",
+    "rs": "randomised smoothing",
+}
 """How names, or words of names, are spelled."""
 _MEASURES = ("fsim", "lpips", "mae", "ms-ssim", "mse", "psnr", "semsim", "ssim", "ssim-uniform7")
 _ALONE = re.compile(rf"(?<![\w/=\[`.-])({'|'.join(sorted(_MEASURES, key=len, reverse=True))})(?![\w/=\]`.-])")
