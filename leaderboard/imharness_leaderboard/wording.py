@@ -16,14 +16,12 @@ from imharness.results.boards import Board
 
 OWNER = "harness/"
 """The owner of the first-party components."""
-SPELLING = {
-    word.lower(): word
-    for word in (
-        "AdvReg APGD ATS CAFE cAdv CNN ConvNet8 DDRS DiffJPEG DiffPure DISCO DLG DMS DRS FACPA FSIM GradAttack iDLG "
-        "InstaHide InvGrad JPEG KonIQ L2 LeNet LiRA LPIPS MADC MAE MemGuard MLP MPRNet MS-SSIM MSE NES Patch-RS PSNR "
-        "Real-ESRGAN RMIA SemSim SSAH SSIM SSIM-uniform7 StAdv UAP"
-    ).split()
-} | {
+_SPELLED = (
+    "AdvReg APGD ATS CAFE cAdv CNN ConvNet8 DDRS DiffJPEG DiffPure DISCO DLG DMS DRS FACPA FSIM GradAttack iDLG "
+    "InstaHide InvGrad JPEG KonIQ L2 LeNet LiRA LPIPS MADC MAE MemGuard MLP MPRNet MS-SSIM MSE NES Patch-RS PSNR "
+    "Real-ESRGAN RMIA SemSim SSAH SSIM SSIM-uniform7 StAdv UAP"
+)
+SPELLING = {word.lower(): word for word in _SPELLED.split()} | {
     "dp": "DensePure",
     "ifgsm": "I-FGSM",
     "linf": "L∞",
