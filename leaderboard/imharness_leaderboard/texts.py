@@ -20,9 +20,20 @@ PLACES = (Path(__file__).parent / "texts", Path(__file__).resolve().parents[2] /
 ON_SITE = {"ranking.md": "methods.html", "glossary.md": "glossary.html", "concepts/statistics.md": "methods.html"}
 """Page of the documentation -> the page of the site that shows the same."""
 ORDINARY = {
-    "budget", "component", "condition", "contract", "entry", "member", "profile", "row", "step", "store", "track",
-    "unit", "utility",
-}  # fmt: skip
+    "budget",
+    "component",
+    "condition",
+    "contract",
+    "entry",
+    "member",
+    "profile",
+    "row",
+    "step",
+    "store",
+    "track",
+    "unit",
+    "utility",
+}
 """Terms that pages use so often, and so nearly as everybody does, that no link helps."""
 _TERM = re.compile(r"\*\*(?P<name>[^*]+?)\.\*\*\s*(?P<text>.+)", re.DOTALL)
 

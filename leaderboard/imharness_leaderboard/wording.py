@@ -16,15 +16,12 @@ from imharness.results.boards import Board
 
 OWNER = "harness/"
 """The owner of the first-party components."""
-SPELLING = {
-    word.lower().replace(" ", "-"): word
-    for word in (
-        "AdvReg", "APGD", "ATS", "CAFE", "cAdv", "CNN", "ConvNet8", "DDRS", "DiffJPEG", "DiffPure", "DISCO", "DLG",
-        "DMS", "DP-SGD", "DreamSim", "DRS", "FACPA", "FSIM", "GradAttack", "iDLG", "InstaHide", "InvGrad", "JPEG", "KonIQ", "L2", "LeNet",
-        "LipSim", "LiRA", "LPIPS", "MADC", "MAE", "MemGuard", "MLP", "MPRNet", "MS-SSIM", "MSE", "NES", "Patch-RS", "PSNR",
-        "QMIA", "R-LPIPS", "Real-ESRGAN", "RMIA", "SemSim", "SSAH", "SSIM", "SSIM-uniform7", "StAdv", "UAP",
-    )
-} | {"ifgsm": "I-FGSM", "linf": "L∞"}  # fmt: skip
+_SPELLED = (
+    "AdvReg APGD ATS CAFE cAdv CNN ConvNet8 DDRS DiffJPEG DiffPure DISCO DLG DMS DP-SGD DreamSim DRS FACPA FSIM "
+    "GradAttack iDLG InstaHide InvGrad JPEG KonIQ L2 LeNet LipSim LiRA LPIPS MADC MAE MemGuard MLP MPRNet MS-SSIM MSE "
+    "NES Patch-RS PSNR QMIA R-LPIPS Real-ESRGAN RMIA SemSim SSAH SSIM SSIM-uniform7 StAdv UAP"
+)
+SPELLING = {word.lower(): word for word in _SPELLED.split()} | {"ifgsm": "I-FGSM", "linf": "L∞"}
 """How names, or words of names, are spelled."""
 WHOLE = {
     "dp": "DensePure",

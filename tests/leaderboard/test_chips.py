@@ -35,8 +35,10 @@ def test_balls_of_one_attack_keep_their_names() -> None:
     ("text", "shown"),
     [
         ("harness/jpeg[quality=30]", "JPEG (quality 30)"),
-        ("harness/early-stopping, stopped nearest to the accuracy of harness/advreg[width=64]",
-         "Early stopping, at AdvReg’s accuracy"),
+        (
+            "harness/early-stopping, stopped nearest to the accuracy of harness/advreg[width=64]",
+            "Early stopping, at AdvReg’s accuracy",
+        ),
         ("harness/cnn[training=harness/apgd-lpips[radius=2]]", "CNN (training APGD-LPIPS (radius 2))"),
         ("harness/masking[top_k=3] holds, harness/none does not", "Masking (top k 3) holds, No defense does not"),
         ("psnr, worst attack", "PSNR, worst attack"),
@@ -45,7 +47,7 @@ def test_balls_of_one_attack_keep_their_names() -> None:
         ("harness/dp", "DensePure"),
         ("harness/dp-sgd[noise=1.0]", "DP-SGD (noise 1.0)"),
     ],
-)  # fmt: skip
+)
 def test_a_text_names_components_as_readers_know_them(text: str, shown: str) -> None:
     assert brief(text) == shown
 
