@@ -162,17 +162,19 @@ def evaluate(
 
 
 def _some_done(graph: Graph, outcome: RunResult, labels: Set[str]) -> None:
-    """Raise `ContractError` if cells failed, and no cell with any of the user's objects was computed."""
-    keys = {
-        key
-        for key, task in graph.tasks.items()
-        if not labels or labels & {ref.label for ref in task.spec.components.values()}
-    }
-    failed = {key: line for key, line in outcome.failed.items() if key in keys}
-    if failed and not keys & outcome.done:
-        why = list(dict.fromkeys(cause.why for cause in causes_of(failed)))
-        of = f" with {joined(sorted(labels))}" if labels else ""
-        raise ContractError(f"no cell{of} could be computed: {'; '.join(why)}")
+    """Raise `ContractError` if cells failed, and no cell with any of the user's objects was computed.
+
+    The message has the first reason of each object.
+    """
+    users = {key: {ref.label for ref in task.spec.components.values()} for key, task in graph.tasks.items()}
+    mine = {key for key, used in users.items() if not labels or labels & used}
+    failed = {key: line for key, line in outcome.failed.items() if key in mine}
+    if not failed or mine & outcome.done:
+        return
+    parts = [{key: line for key, line in failed.items() if label in users[key]} for label in sorted(labels)]
+    why = dict.fromkeys(causes_of(part)[0].why for part in parts or [failed] if part)
+    of = f" with {joined(sorted(labels))}" if labels else ""
+    raise ContractError(f"no cell{of} could be computed: {'; '.join(why)}")
 
 
 def own_components(facts: Mapping[str, Any]) -> Preparation:
