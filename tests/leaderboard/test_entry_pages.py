@@ -48,7 +48,7 @@ def test_a_page_says_what_the_ranking_says(built: Path) -> None:
         for attack, share in place.broken_by.items():
             assert f"{brief(attack)} {100 * share:.0f}%" in text
         assert ("It is the winner" in text) == (row.label == ranking.winner == JPEG)
-        assert ("fails; SROCC clean, within 5% of none: -0.245 [" in text) == (row.label == MEDIAN)
+        assert ("fails; SROCC clean, within 5% of No defense: -0.245 [" in text) == (row.label == MEDIAN)
         assert ("an upper bound: more steps lowered the attack's success" in text) == (row.label == NOISE)
         assert ("lacks some of the settings" in text) == (row.label == PURIFIER)
         assert ("It is a control (undefended)" in text) == (row.label == NONE)
