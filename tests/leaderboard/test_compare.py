@@ -49,10 +49,10 @@ def wanted(labels: tuple[str, ...], kept: list[int] | None = None) -> tuple[dict
     return dict(zip(labels, mean, strict=True)), conditions
 
 
-def test_the_filter_hides_entries(page: Page) -> None:
+def test_the_filter_hides_entries_that_are_not_ticked(page: Page) -> None:
     settled(page, address(*ENTRIES[:2]))
     page.get_by_label("Find").fill("radius")
-    assert page.locator("#entries label:visible").all_inner_texts() == [" acme/blur[radius=2]"]
+    assert page.locator("#entries label:visible").all_inner_texts() == [" acme/blur", " acme/blur[radius=2]"]
     page.get_by_label("Find").fill("")
     assert page.locator("#entries label:visible").count() == len(ENTRIES)
 

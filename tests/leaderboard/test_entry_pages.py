@@ -14,6 +14,7 @@ from imharness_leaderboard import commands
 from imharness_leaderboard.citations import bibtex, cff, entry_citation, tex
 from imharness_leaderboard.entries import entry_views
 from imharness_leaderboard.tables import shown
+from imharness_leaderboard.wording import brief
 
 from .browsing import settled
 from .conftest import EVIL, board
@@ -45,9 +46,9 @@ def test_a_page_says_what_the_ranking_says(built: Path) -> None:
         for key in ("worst", "unaware", "aware", "utility"):
             assert f"{columns[key].label} {shown(row.values[key], columns[key])} " in text
         for attack, share in place.broken_by.items():
-            assert f"{attack.removeprefix('harness/')} {100 * share:.0f}%" in text
+            assert f"{brief(attack)} {100 * share:.0f}%" in text
         assert ("It is the winner" in text) == (row.label == ranking.winner == JPEG)
-        assert ("fails; SROCC clean, within 5% of none: -0.245 [" in text) == (row.label == MEDIAN)
+        assert ("fails; SROCC clean, within 5% of No defense: -0.245 [" in text) == (row.label == MEDIAN)
         assert ("an upper bound: more steps lowered the attack's success" in text) == (row.label == NOISE)
         assert ("lacks some of the settings" in text) == (row.label == PURIFIER)
         assert ("It is a control (undefended)" in text) == (row.label == NONE)

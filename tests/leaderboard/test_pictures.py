@@ -213,7 +213,7 @@ def test_a_heat_map_of_attacks_has_the_means_of_the_scores() -> None:
     by_metric = pictures["contest-attacks-by-metric"].data
     chosen = scores.where(attack=ATTACKS[1], metric="harness/sharpness")
     wanted = np.mean([scores.values["d"][c][scores.entries.index(NONE)].mean() for c in chosen])
-    assert by_metric["sharpness"][list(by_metric[""]).index("square")] == pytest.approx(wanted, rel=1e-6)
+    assert by_metric["Sharpness"][list(by_metric[""]).index("Square")] == pytest.approx(wanted, rel=1e-6)
     assert len(heat[""]) == len(LEVELS)
 
 
