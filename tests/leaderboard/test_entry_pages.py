@@ -63,13 +63,13 @@ def test_an_entry_is_shown_in_every_track_that_it_takes_part_in() -> None:
 
 def test_readers_get_in_two_clicks_from_a_table_to_what_broke_an_entry_and_to_its_images(page: Page) -> None:
     for target, wanted in (
-        ("What broke it", "ifgsm[steps=10]"),
+        ("What broke it", "I-FGSM"),
         ("Images", "defended"),
         ("Cite", "@misc"),
         ("Run and reproduce", "harness run --track"),
     ):
         settled(page, "contest/contest.html")
-        page.locator("tbody").get_by_role("link", name=re.compile("^flip")).click()
+        page.locator("tbody").get_by_role("link", name=re.compile("^Flip")).click()
         page.get_by_role("navigation", name="On this page").get_by_role("link", name=target).click()
         section = page.locator(page.evaluate("location.hash"))
         section.get_by_text(wanted).first.wait_for()

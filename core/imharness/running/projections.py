@@ -11,13 +11,12 @@ exact gradient is anything from 0.3 to 3. So a linear defense whose cosine is to
 changes v and signs u, ``<J'^T u, v>`` and ``<u, J v>`` are equal if the gradient is exact, whatever the rank, and their
 correlation has the cosine of the two matrices as its mean. Only `EXACT` and more counts, which chance does not give.
 
-Cost: 13 passes through the defense and 6 back for each image, four and two for each size of squares; 36 and 12 more
-for each size that is asked again. A gradient is
-found whose cosine is below `LEAST`: a mirror with the gradient g + e flip(g) has a cosine of about e, and so has the
-identity as the gradient of (1 - e) flip(x) + e x; both are found up to e = 0.1. Where D is linear, and the gradient is
-said to be its own, it is found below `LEAST_OWN`. The defenses of this repository reach 0.6 at least, and 0.9 where
-they are linear; the identity in place of the gradient of JPEG reaches 0.25 at the lowest quality. Not found is a
-gradient that is right for these changes alone.
+Cost: 15 passes through the defense and 6 back for each image, four and two of them for each size of squares; 36 and 12
+more for each size that is asked again. A gradient is found whose cosine is below `LEAST`: a mirror with the gradient g
++ e flip(g) has a cosine of about e, and so has the identity as the gradient of (1 - e) flip(x) + e x; both are found up
+to e = 0.1. Where D is linear, and the gradient is said to be its own, it is found below `LEAST_OWN`. The defenses of
+this repository reach 0.6 at least, and 0.9 where they are linear; the identity in place of the gradient of JPEG reaches
+0.25 at the lowest quality. Not found is a gradient that is right for these changes alone.
 
 A score is one number, so its gradient is compared with queries directly: `follow_scores` changes images by one level of
 8 bits, and the slopes that the gradient promises along these changes must be those of the scores.
@@ -66,6 +65,7 @@ class Followed:
         least: the least cosine of an honest gradient: `LEAST`, `LEAST_OWN` or `LEAST_SCORE`.
         answer: the largest ``|y| / |2 v|``, per value; 0 where outputs stay exactly as they are. Of scores, the
             largest change of a score.
+        even: the same for a change of all values of a colour alike, which the mean of an image follows; 0 for scores.
         shown: the contrast of D(x) as a share of that of x, that of its values that answer and that of those that do
             not, so that a border of one colour adds nothing; 1 for scores.
     """
@@ -73,13 +73,14 @@ class Followed:
     cosine: torch.Tensor
     least: torch.Tensor
     answer: torch.Tensor
+    even: torch.Tensor
     shown: torch.Tensor
 
     @property
     def looked_up(self) -> torch.Tensor:
         """Whether an output is a picture of its own: it answers no change, or less than fits what it shows."""
-        little = (self.answer < ANSWERED) & (self.shown >= ANSWERED)  # one colour answers and shows little
-        return (self.answer == 0) | little | (self.answer < SHOWN * self.shown)
+        flat = (self.shown < ANSWERED) & (self.even >= ANSWERED)
+        return (self.answer < ANSWERED) & ~flat | (self.answer < SHOWN * self.shown)
 
     @property
     def misled(self) -> torch.Tensor:
@@ -121,7 +122,7 @@ def follow(
     cosine = torch.where(held.any(dim=0), strict, torch.where(told.any(dim=0), lenient, torch.nan))
     with torch.no_grad():
         shown = _contrast(purify(images), answering.any(dim=0)) / _contrast(images).clamp(min=CHANGE)
-    return Followed(cosine, least, answers.amax(dim=0), shown)
+    return Followed(cosine, least, answers.amax(dim=0), _even(purify, images, drawn), shown)
 
 
 def _contrast(images: Images, parted: torch.Tensor | None = None) -> torch.Tensor:
@@ -164,7 +165,8 @@ def follow_scores(score: Callable[[Images], Scores], images: Images, drawn: Imag
     cosines, answers = (torch.stack(part) for part in zip(*parts, strict=True))
     least = cosines.nan_to_num(torch.inf).amin(dim=0)
     told = least.where(least.isfinite(), torch.nan)
-    return Followed(told, torch.full_like(told, LEAST_SCORE), answers.amax(dim=0), torch.ones_like(told))
+    zero, one = torch.zeros_like(told), torch.ones_like(told)
+    return Followed(told, torch.full_like(told, LEAST_SCORE), answers.amax(dim=0), zero, one)
 
 
 def _slopes(
@@ -241,6 +243,16 @@ def _adjoint(
         done.append((signs[0] * y).flatten(1).sum(dim=1) if signs else torch.zeros_like(said[-1]))
     promised, found = torch.stack(said), torch.stack(done)
     return F.cosine_similarity(promised, found, dim=0, eps=1e-30)
+
+
+def _even(purify: Callable[[Images], Images], images: Images, drawn: ImageRng) -> torch.Tensor:
+    """Return the answer of each image where all values of a colour change by the same, float64 ``(N,)``."""
+    change = CHANGE * _inside(images) * _signs(images[:, :, :1, :1], drawn)
+    with torch.no_grad():
+        y = (purify(storable(images + change)) - purify(storable(images - change))).double()
+    values = (images[0].numel() / y[0].numel()) ** 0.5
+    answer: torch.Tensor = y.flatten(1).norm(dim=1) / (2 * change.double().flatten(1).norm(dim=1)).clamp(min=1e-12)
+    return values * answer
 
 
 def _inside(images: Images) -> Images:
