@@ -250,9 +250,8 @@ def _even(purify: Callable[[Images], Images], images: Images, drawn: ImageRng) -
     change = CHANGE * _inside(images) * _signs(images[:, :, :1, :1], drawn)
     with torch.no_grad():
         y = (purify(storable(images + change)) - purify(storable(images - change))).double()
-    values = (images[0].numel() / y[0].numel()) ** 0.5
-    answer: torch.Tensor = y.flatten(1).norm(dim=1) / (2 * change.double().flatten(1).norm(dim=1)).clamp(min=1e-12)
-    return values * answer
+    answered, changed = (x.flatten(1).square().mean(dim=1).sqrt() for x in (y, change.double()))
+    return answered / (2 * changed).clamp(min=1e-12)
 
 
 def _inside(images: Images) -> Images:
