@@ -189,9 +189,11 @@ def _end(y: Scale, own: Interval) -> tuple[float, float, float]:
 def _title(lines: Sequence[Line], attack: str, measure: str) -> str:
     plain, *others = lines
     moved = next(line for line in others if line.kind == "moves")
+    what = measure.removesuffix(" %")
+    unit = "" if what == measure else " %"
     return (
-        f"{moved.name}: {measure} goes from {moved.before} to {moved.after} once {attack} knows it; without a defense "
-        f"it is {plain.after}"
+        f"{moved.name}: {what}, {moved.before}{unit} while {attack} does not know it, {moved.after}{unit} once it does; "
+        f"{plain.after}{unit} without a defense"
     )
 
 
