@@ -190,11 +190,8 @@ def _title(lines: Sequence[Line], attack: str, measure: str) -> str:
     plain, *others = lines
     moved = next(line for line in others if line.kind == "moves")
     what = measure.removesuffix(" %")
-    unit = "" if what == measure else " %"
-    return (
-        f"{moved.name}: {what}, {moved.before}{unit} while {attack} does not know it, {moved.after}{unit} once it does; "
-        f"{plain.after}{unit} without a defense"
-    )
+    before, after, without = (number + measure[len(what) :] for number in (moved.before, moved.after, plain.after))
+    return f"{moved.name}: {what}, {before} while {attack} does not know it, {after} once it does; {without} without a defense"
 
 
 def _source(known: Known, comparison: Comparison, entry: str) -> str:
