@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from scipy.optimize import nnls
 
+from imharness.data import double
 from imharness.gradients import Gradients
 
 ROUNDING = 1e-6
@@ -31,15 +32,15 @@ def label_counts(gradients: Gradients, model: torch.nn.Module, images: int, scal
     class is taken to have no image.
     """
     names = [name for name, _ in model.named_parameters()]
-    slopes, own = gradients[names[-1]].double(), dict(model.named_parameters())
-    shift = own[names[-1]].detach().double()
-    last = own[names[-2]].detach().double() if len(names) > 1 else shift
+    slopes, own = double(gradients[names[-1]]), dict(model.named_parameters())
+    shift = double(own[names[-1]].detach())
+    last = double(own[names[-2]].detach()) if len(names) > 1 else shift
     linear = last.ndim == 2 and len(last) == len(shift)
     found = []
     for b, slope in enumerate(slopes):
         present, logits = slope < 0, shift.expand(len(shift), -1)
         if linear:
-            rows = gradients[names[-2]][b].double()
+            rows = double(gradients[names[-2]][b])
             present = rows.amin(dim=1) < -ROUNDING * rows.abs().max()
             logits = shift + _embeddings(rows, slope, present) @ last.T
         if not 0 < int(present.sum()) <= images:  # noise: the signs say nothing
@@ -49,7 +50,7 @@ def label_counts(gradients: Gradients, model: torch.nn.Module, images: int, scal
         system = logits.softmax(dim=1).T - torch.eye(len(slope), dtype=logits.dtype, device=logits.device)
         counts = _solved(*(values.cpu().numpy() for values in (system, slope, present)), images, scaled)
         found.append(_whole(counts, present.cpu().numpy(), images))
-    return torch.tensor(np.array(found), device=slopes.device)
+    return torch.tensor(np.array(found), device=gradients[names[-1]].device)
 
 
 def listed(counts: torch.Tensor) -> torch.Tensor:

@@ -90,7 +90,7 @@ def test_references_of_other_rows_find_as_much_without_an_inside_and_learn_thres
     table, truth = areas(found), norm.cdf(1.5 / np.sqrt(2))
     assert table["lira[mode=offline-cdf]"] == pytest.approx(truth, abs=0.02)
     assert "lira" not in table
-    assert "harness/lira, harness/lira[global_variance=False], as no reference model was trained" in repr(found)
+    assert ": lira, lira[global_variance=False], as no reference model was trained" in repr(found)
     assert found.found.members == 1500
     best = found.worst.accuracy
     assert best.low < norm.cdf(1.5 / 2) < best.high + 0.02

@@ -20,6 +20,7 @@ from imharness.notebook.given import component_from, device_of, images_of
 from imharness.notebook.objects import Own
 from imharness.notebook.randomness import say_who_drew
 from imharness.running.memory import in_chunks
+from imharness.testing.audit import RANDOM_STATE
 from imharness.testing.examination import failed_checks
 
 BATCH = 16
@@ -69,7 +70,7 @@ def warn_of_failed(metric: Metric) -> None:
     known = _examined.get(metric.content())
     if known is None:
         known = _examined[metric.content()] = tuple(failed_checks(metric))
-    lines = [line for line in known if not line.startswith("uses no global randomness")]
+    lines = [line for line in known if RANDOM_STATE not in line]
     if lines:
         warnings.warn(
             f"{metric.label} failed a quick check, so its scores may mislead: {'; '.join(lines)}.", stacklevel=3

@@ -30,6 +30,8 @@ ATTEMPTS = {
     "os.kill": "tried to end a process",
 }
 """Audit events that no component has a reason to cause -> what they mean."""
+RANDOM_STATE = "the global random state of"
+"""What a message about global randomness begins with."""
 _HARMLESS = ("socket.__new__", "os.kill")
 """Events that libraries cause without reaching anything; only the sandbox notes them."""
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -101,4 +103,4 @@ def undisturbed() -> Iterator[None]:
     same = (torch.equal(before[0], after[0]), np.array_equal(before[1], after[1]), before[2] == after[2])
     for name, kept in zip(("torch", "numpy", "random"), same, strict=True):
         if not kept:
-            raise ContractError(f"the global random state of {name} changed; draw only from the given rng")
+            raise ContractError(f"{RANDOM_STATE} {name} changed; draw only from the given rng")

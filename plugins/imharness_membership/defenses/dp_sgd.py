@@ -99,7 +99,9 @@ def clipped_sum(network: torch.nn.Module, features: torch.Tensor, labels: torch.
     size = max(1, AT_ONCE // sum(p.numel() for p in weights.values()))
     for x, y in zip(features.split(size), labels.split(size), strict=True) if len(labels) else ():
         found = of_each(weights, x, y)
-        norms = torch.stack([own.flatten(1).norm(dim=1) for own in found.values()]).norm(dim=0)
+        norms = torch.linalg.vector_norm(
+            torch.stack([torch.linalg.vector_norm(own.flatten(1), dim=1) for own in found.values()]), dim=0
+        )
         kept = clip / norms.clamp(min=clip)
         for name, own in found.items():
             total[name] += torch.einsum("n,n...->...", kept, own)

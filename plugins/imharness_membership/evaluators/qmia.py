@@ -94,7 +94,7 @@ class _Spread:
 
 def _features(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return ``(n, classes - 1)``: log shares of the other classes among themselves, largest first."""
-    return log_features(outputs, labels)[:, 1:].log_softmax(dim=1).float()
+    return log_features(outputs, labels)[:, 1:].log_softmax(dim=1).to(outputs)
 
 
 @hookimpl

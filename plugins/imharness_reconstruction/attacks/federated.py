@@ -114,7 +114,7 @@ class FederatedInversion(GradientInversion):
         progress: Progress,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the images ``(B, P, 3, H, W)`` and the least loss of each participant ``(B,)``, from a start."""
-        own, wanted, length = self.round(), directions(shared), flat(shared).norm(dim=1)
+        own, wanted, length = self.round(), directions(shared), torch.linalg.vector_norm(flat(shared), dim=1)
         kept = survivors(shared) if self.surviving else None
         rate = None if self.rate_known else x.new_full((len(x),), SLOW)
         lowest = x.new_full((len(x),), torch.inf)
@@ -133,7 +133,9 @@ class FederatedInversion(GradientInversion):
                 break
             self.stepped(x, mean, square, slope, done)
             if rate is not None:
-                simulated = torch.cat([values.detach().flatten(1) for values in ours], dim=1).norm(dim=1)
+                simulated = torch.linalg.vector_norm(
+                    torch.cat([values.detach().flatten(1) for values in ours], dim=1), dim=1
+                )
                 rate = (length / (simulated * len(own.steps(x.shape[1]))).clamp(min=TINY)).clamp(max=FASTEST)
             progress(done + 1, steps)
         return x, lowest
@@ -141,7 +143,7 @@ class FederatedInversion(GradientInversion):
 
 def _apart(statistics: Gradients, told: Gradients, like: torch.Tensor) -> torch.Tensor:
     """Return how far statistics are from those that were sent ``(B,)``, summed over the layers of batch norm."""
-    parts = [(statistics[name] - values).norm(dim=1) for name, values in told.items()]
+    parts = [torch.linalg.vector_norm(statistics[name] - values, dim=1) for name, values in told.items()]
     return torch.stack(parts).sum(dim=0) if parts else torch.zeros_like(like)
 
 

@@ -60,6 +60,7 @@ class Reporting:
     """A track with one ranked table."""
 
     info = SimpleNamespace(id="acme/t")
+    question = "Which defense is best?"
     ranks = ("defense",)
 
     def report(self, query: object) -> TrackReport:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from tests.leaderboard.browsing import words_of
 
 from imharness.cli import cli
 from imharness.data import ImageSet
@@ -16,6 +17,7 @@ from imharness.stats import NotTestable
 from imharness_annotation.book import Book, Question, Vote
 from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking, write_csv
 from imharness_annotation.sources import NONE, better_questions, class_questions, pair_questions
+from imharness_reconstruction.recognition import JUDGE
 
 FACTS = {"dataset": "d", "attack": "a", "model": "m", "defense": "g"}
 
@@ -193,7 +195,8 @@ def test_people_replace_the_proxy_in_the_tables(tmp_path: Path) -> None:
     run = ["run", "--track", "reconstruction", *words, *attack]
     found = CliRunner().invoke(cli, [*run, "--workers", "0", "--store", str(store), "--site", str(site)])
     assert found.exit_code == 0, found.output
-    assert "proxy" in (site / "reconstruction.html").read_text()
+    page = site / "reconstruction.html"
+    assert f"Stand-in data, do not cite: {JUDGE}" in words_of(page.read_text())
     from imharness_annotation.command import questions_for
 
     file = tmp_path / "a.sqlite"
@@ -212,3 +215,4 @@ def test_people_replace_the_proxy_in_the_tables(tmp_path: Path) -> None:
     agreement = next(t for t in board["tables"] if t["id"] == "agreement")
     assert "people" in agreement["caption"]
     assert "proxy" not in agreement["caption"]
+    assert JUDGE not in page.read_text()
