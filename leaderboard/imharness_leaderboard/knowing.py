@@ -191,7 +191,8 @@ def _title(lines: Sequence[Line], attack: str, measure: str) -> str:
     moved = next(line for line in others if line.kind == "moves")
     what = measure.removesuffix(" %")
     before, after, without = (number + measure[len(what) :] for number in (moved.before, moved.after, plain.after))
-    return f"{moved.name}: {what}, {before} while {attack} does not know it, {after} once it does; {without} without a defense"
+    told = f"{before} while {attack} does not know it, {after} once it does"
+    return f"{moved.name}: {what}, {told}; {without} without a defense"
 
 
 def _source(known: Known, comparison: Comparison, entry: str) -> str:
