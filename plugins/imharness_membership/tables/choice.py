@@ -102,7 +102,7 @@ def strongest(figures: Parts, key: str, adversaries: Mapping[str, Sequence[str]]
         tried = [c for c in reported.where(**facets) if reported.conditions[c]["attacker"] in adversaries[attacker]]
         aside, shown = (np.stack([part.values[key][c] for c in tried]) for part in figures)
         few = ~common(reported.entries, ~np.isnan(shown).all(axis=2))
-        reach = np.where(few[:, None, None], np.nan, _reach(aside, shown))
+        reach = np.where(few[:, None, None], np.nan, _reach(reported.entries, aside, shown))
         none = np.isnan(reach).all(axis=0)
         best = np.where(np.isnan(reach), -np.inf, reach).argmax(axis=0)
         own = np.where(none, np.nan, np.take_along_axis(shown, best[None], axis=0)[0])
@@ -118,8 +118,11 @@ def strongest(figures: Parts, key: str, adversaries: Mapping[str, Sequence[str]]
     return Strongest(Blocks(reported.entries, tuple(conditions), tuple(units), scores, {"split": tuple(units)}), shares)
 
 
-def _reach(aside: np.ndarray, reported: np.ndarray) -> np.ndarray:
+def _reach(entries: Sequence[str], aside: np.ndarray, reported: np.ndarray) -> np.ndarray:
     """Return what evaluators are chosen by for each split: the mean over those that follow it, NaN left out.
+
+    The splits on the circle are those that count, see `common`: one that few entries were measured on changes no
+    number of the others. For such a split, evaluators are chosen on all that count.
 
     Args:
         aside: figures on rows that were set aside ``(evaluators, entries, splits)``; they count where there are some.
@@ -127,7 +130,8 @@ def _reach(aside: np.ndarray, reported: np.ndarray) -> np.ndarray:
     """
     if not np.isnan(aside).all():
         return np.broadcast_to(_mean(aside), aside.shape)
-    found, places = np.full(reported.shape, np.nan), np.flatnonzero(~np.isnan(reported).all(axis=(0, 1)))
+    on = common(entries, ~np.isnan(reported).all(axis=0).T)
+    found, places = np.broadcast_to(_mean(reported[:, :, on]), reported.shape).copy(), np.flatnonzero(on)
     for place, others in zip(places, following(len(places)), strict=True):
         found[:, :, place] = _mean(reported[:, :, places[others]])[:, :, 0]
     return found
