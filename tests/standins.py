@@ -5,7 +5,10 @@ The loading code of the product reads them like the real files. Their digests ca
 """
 
 import hashlib
+import json
 import struct
+import warnings
+import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -16,7 +19,7 @@ import pyarrow as pa
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import save_file
+from safetensors.torch import save, save_file
 from torch import nn
 from torchvision.models import get_model
 
@@ -34,8 +37,10 @@ from imharness_iqa.metrics.linearity import LinearityNet
 from imharness_iqa.metrics.meta_iqa import MetaIqaNet
 from imharness_iqa.metrics.spaq import SpaqNet
 from imharness_iqa.restorers import ColourFilter, LocalImplicit
+from imharness_perceptual.metrics import dreamsim, lipsim
 from imharness_vision.cifar_resnet import DEPTHS, CifarResNet
 from imharness_vision.perceptual import Dists
+from imharness_vision.vit import VisionTransformer
 
 SMALL_UNET = partial(diffpure.GuidedUNet, width=8, multiples=(1, 2), blocks=1, attention=())
 """The U-Net of guided diffusion with two levels of one block: the published one has 553 million parameters."""
@@ -43,6 +48,10 @@ SMALL_SIDE = 64
 """The published diffusion model sees images of 256 px, whatever the size of those that it is given."""
 COLORIZER_WIDTH = 8
 """The published colourisation network has 64 channels at the size of the image."""
+SMALL_LIPSIM = {"CHANNELS": 8, "INSIDE": 5, "CONVOLUTIONS": 4, "FEATURES": 64, "LINEAR": 2, "EMBEDDED": 512}
+"""The published LipSim has 7 linear layers of 1,024 features."""
+SMALL_VIT = partial(VisionTransformer, width=48, depth=2, heads=2)
+"""The published transformer of DINO has 12 blocks of width 768."""
 
 SMALL = "shufflenet_v2_x0_5"
 """The network that stands for the backbones of torchvision and timm."""
@@ -63,6 +72,9 @@ class StandIns:
         patch.setattr(diffpure, "SIZE", SMALL_SIDE)
         patch.setattr(cadv, "PUBLISHED_WIDTH", COLORIZER_WIDTH)
         patch.setattr(koncept512, "REPEATED", (1, 1, 1))
+        patch.setattr(dreamsim, "VisionTransformer", SMALL_VIT)
+        for name, value in SMALL_LIPSIM.items():
+            patch.setattr(lipsim, name, value)
 
     def provide(self, component: Component) -> Component:
         """Write what a component needs; return it, with the path of what was written where it takes one."""
@@ -194,6 +206,35 @@ def mprnet() -> nn.Module:
     return MPRNet(n_feat=16, scale_unetfeats=8, scale_orsnetfeats=8, num_cab=2)
 
 
+def scattered(network: Callable[[], nn.Module], spread: float) -> nn.Module:
+    """Return a network, all weights of which are drawn: some begin as zeros, which tell images apart no more."""
+    made = network()
+    for weights in made.parameters():
+        nn.init.normal_(weights, std=spread)
+    return made
+
+
+def attacked_lpips() -> nn.Module:
+    """Return the network of the package lpips, with heads that are not negative."""
+    from lpips import LPIPS
+
+    with warnings.catch_warnings(action="ignore"):  # it asks torchvision for weights in an old way
+        network = LPIPS(net="alex", pretrained=False, pnet_rand=True, verbose=False)
+    for head in network.lins:
+        nn.init.uniform_(head.model[1].weight)
+    return network
+
+
+def low_rank_updates(path: Path) -> None:
+    """Write the archive of DreamSim: updates of rank 2 of a layer."""
+    layer, (outputs, inputs) = "blocks.1.attn.qkv", SMALL_VIT().blocks[1].attn.qkv.weight.shape
+    factors = {"lora_A": torch.randn(2, inputs), "lora_B": torch.randn(outputs, 2)}
+    updates = {f"{dreamsim.PREFIX}{layer}.{name}.weight": 0.1 * tensor for name, tensor in factors.items()}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{dreamsim.FOLDER}/adapter_config.json", json.dumps({"lora_alpha": 1, "r": 2}))
+        archive.writestr(f"{dreamsim.FOLDER}/adapter_model.safetensors", save(updates))
+
+
 def dists_weights(path: Path) -> None:
     network = Dists()
     torch.save({"alpha": network.alpha.data, "beta": network.beta.data}, path)
@@ -237,6 +278,13 @@ FILES: Mapping[str, Callable[[Path], None]] = {
     "squeezenet1-1-features": saved(lambda: features_only(vision("squeezenet1_1"), "")()),
     "alexnet-imagenet": saved(lambda: features_only(vision("alexnet"))()),
     "vgg16-imagenet": saved(vgg16_features),
+    "r-lpips-x0": saved(attacked_lpips),
+    "lipsim-margin-0.5": saved(
+        lambda: scattered(lipsim.LipSimNetwork, 0.3),
+        lambda tensors: {"model_state_dict": {f"module.backbone.model.{k}": v for k, v in tensors.items()}},
+    ),
+    "dino-vitb16": saved(lambda: scattered(SMALL_VIT, 0.2)),
+    "dreamsim-dino-vitb16": low_rank_updates,
     "dists-weights": dists_weights,
     "fid-inception": saved(inception, seen=(2, 3, 299, 299)),
     "siggraph17-colorizer": saved(partial(Colorizer, COLORIZER_WIDTH), seen=(2, 4, 64, 64)),
