@@ -38,6 +38,7 @@ from imharness_iqa.metrics.meta_iqa import MetaIqaNet
 from imharness_iqa.metrics.spaq import SpaqNet
 from imharness_iqa.restorers import ColourFilter, LocalImplicit
 from imharness_perceptual.metrics import dreamsim, lipsim
+from imharness_perceptual.metrics.r_lpips import ASSETS as R_LPIPS
 from imharness_vision.cifar_resnet import DEPTHS, CifarResNet
 from imharness_vision.perceptual import Dists
 from imharness_vision.vit import VisionTransformer
@@ -48,10 +49,11 @@ SMALL_SIDE = 64
 """The published diffusion model sees images of 256 px, whatever the size of those that it is given."""
 COLORIZER_WIDTH = 8
 """The published colourisation network has 64 channels at the size of the image."""
-SMALL_LIPSIM = {"CHANNELS": 8, "INSIDE": 5, "CONVOLUTIONS": 4, "FEATURES": 64, "LINEAR": 2, "EMBEDDED": 512}
-"""The published LipSim has 7 linear layers of 1,024 features."""
-SMALL_VIT = partial(VisionTransformer, width=48, depth=2, heads=2)
-"""The published transformer of DINO has 12 blocks of width 768."""
+
+SMALL_LIPSIM = {"CHANNELS": 4, "INSIDE": 3, "CONVOLUTIONS": 2, "FEATURES": 8, "LINEAR": 2, "EMBEDDED": 20}
+"""The published network of LipSim has 63 million parameters."""
+SMALL_VIT = partial(VisionTransformer, width=24, depth=2, heads=2, patch=56)
+"""The published network of DINO has 86 million parameters."""
 
 SMALL = "shufflenet_v2_x0_5"
 """The network that stands for the backbones of torchvision and timm."""
@@ -73,8 +75,8 @@ class StandIns:
         patch.setattr(cadv, "PUBLISHED_WIDTH", COLORIZER_WIDTH)
         patch.setattr(koncept512, "REPEATED", (1, 1, 1))
         patch.setattr(dreamsim, "VisionTransformer", SMALL_VIT)
-        for name, value in SMALL_LIPSIM.items():
-            patch.setattr(lipsim, name, value)
+        for constant, value in SMALL_LIPSIM.items():
+            patch.setattr(lipsim, constant, value)
 
     def provide(self, component: Component) -> Component:
         """Write what a component needs; return it, with the path of what was written where it takes one."""
@@ -206,35 +208,6 @@ def mprnet() -> nn.Module:
     return MPRNet(n_feat=16, scale_unetfeats=8, scale_orsnetfeats=8, num_cab=2)
 
 
-def scattered(network: Callable[[], nn.Module], spread: float) -> nn.Module:
-    """Return a network, all weights of which are drawn: some begin as zeros, which tell images apart no more."""
-    made = network()
-    for weights in made.parameters():
-        nn.init.normal_(weights, std=spread)
-    return made
-
-
-def attacked_lpips() -> nn.Module:
-    """Return the network of the package lpips, with heads that are not negative."""
-    from lpips import LPIPS
-
-    with warnings.catch_warnings(action="ignore"):  # it asks torchvision for weights in an old way
-        network = LPIPS(net="alex", pretrained=False, pnet_rand=True, verbose=False)
-    for head in network.lins:
-        nn.init.uniform_(head.model[1].weight)
-    return network
-
-
-def low_rank_updates(path: Path) -> None:
-    """Write the archive of DreamSim: updates of rank 2 of a layer."""
-    layer, (outputs, inputs) = "blocks.1.attn.qkv", SMALL_VIT().blocks[1].attn.qkv.weight.shape
-    factors = {"lora_A": torch.randn(2, inputs), "lora_B": torch.randn(outputs, 2)}
-    updates = {f"{dreamsim.PREFIX}{layer}.{name}.weight": 0.1 * tensor for name, tensor in factors.items()}
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(f"{dreamsim.FOLDER}/adapter_config.json", json.dumps({"lora_alpha": 1, "r": 2}))
-        archive.writestr(f"{dreamsim.FOLDER}/adapter_model.safetensors", save(updates))
-
-
 def dists_weights(path: Path) -> None:
     network = Dists()
     torch.save({"alpha": network.alpha.data, "beta": network.beta.data}, path)
@@ -273,47 +246,84 @@ def feature_range(path: Path) -> None:
     )
 
 
+def drawn(network: nn.Module, size: float) -> dict[str, torch.Tensor]:
+    """Return random weights for a network whose weights are 0 or 1 when it is made."""
+    rng = generator(0)
+    return {name: size * torch.randn(own.shape, generator=rng) for name, own in network.state_dict().items()}
+
+
+def r_lpips(path: Path) -> None:
+    """Write the state of the package's network, with the backbone and the linear heads under both their names."""
+    from lpips import LPIPS
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # lpips calls torchvision by its old names
+        torch.save(LPIPS(net="alex", pretrained=False, pnet_rand=True, verbose=False).state_dict(), path)
+
+
+def lipsim_network(path: Path) -> None:
+    """Write weights as data-parallel training names them, each under the name of its part, too."""
+    state = {f"module.backbone.model.{name}": own for name, own in drawn(lipsim.LipSimNetwork(), 0.5).items()}
+    parts = {name.replace("base.1.", "convs.").replace("base.2.", "linear."): own for name, own in state.items()}
+    torch.save({"epoch": 1, "model_state_dict": state | parts}, path)
+
+
+def dreamsim_archive(path: Path) -> None:
+    """Write low-rank updates of two layers, with their settings."""
+    rng, updates = generator(0), {}
+    for layer in ("blocks.0.attn.qkv", "blocks.1.attn.qkv"):
+        for name, shape in (("lora_A", (2, 24)), ("lora_B", (72, 2))):
+            updates[f"{dreamsim.PREFIX}{layer}.{name}.weight"] = 0.1 * torch.randn(shape, generator=rng)
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr(f"{dreamsim.FOLDER}/adapter_config.json", json.dumps({"lora_alpha": 0.5, "r": 2}))
+        made.writestr(f"{dreamsim.FOLDER}/adapter_model.safetensors", save(updates))
+
+
 PHOTOS = (4, 3, 96, 128)
-FILES: Mapping[str, Callable[[Path], None]] = {
-    "squeezenet1-1-features": saved(lambda: features_only(vision("squeezenet1_1"), "")()),
-    "alexnet-imagenet": saved(lambda: features_only(vision("alexnet"))()),
-    "vgg16-imagenet": saved(vgg16_features),
-    "r-lpips-x0": saved(attacked_lpips),
-    "lipsim-margin-0.5": saved(
-        lambda: scattered(lipsim.LipSimNetwork, 0.3),
-        lambda tensors: {"model_state_dict": {f"module.backbone.model.{k}": v for k, v in tensors.items()}},
-    ),
-    "dino-vitb16": saved(lambda: scattered(SMALL_VIT, 0.2)),
-    "dreamsim-dino-vitb16": low_rank_updates,
-    "dists-weights": dists_weights,
-    "fid-inception": saved(inception, seen=(2, 3, 299, 299)),
-    "siggraph17-colorizer": saved(partial(Colorizer, COLORIZER_WIDTH), seen=(2, 4, 64, 64)),
-    "guided-diffusion-256": saved(SMALL_UNET),
-    "disco-pgd": saved(LocalImplicit, lambda tensors: {"model": {"name": "liif", "args": {}, "sd": tensors}}),
-    "fcn-mse": saved(ColourFilter, lambda tensors: {"model": tensors}),
-    "mprnet-denoising": saved(mprnet, lambda tensors: {"state_dict": tensors}),
-    "realesr-general-x4v3": saved(upscaler, lambda tensors: {"params": tensors}),
-    "realesr-general-wdn-x4v3": saved(upscaler, lambda tensors: {"params": tensors}),
-    "dncnn-25": saved(DnCnn),
-    "brisque-live-model": machine,
-    "brisque-live-range": feature_range,
-    "niqe-pristine": statistics,
-    "cnniqa-live": saved(CnniqaNet),
-    "fpr-natural-images": saved(FprNet, lambda tensors: {"state_dict": {f"module.{k}": v for k, v in tensors.items()}}),
-    "koncept512": saved(lambda: koncept512.KonCeptNet(), seen=(2, 3, 96, 128)),
-    "linearity": saved(LinearityNet, lambda tensors: linear(tensors), PHOTOS),
-    "meta-iqa": saved(MetaIqaNet, seen=PHOTOS),
-    "spaq-baseline": saved(SpaqNet, lambda tensors: {"state_dict": tensors}, PHOTOS),
-} | {
-    f"cifar10-{name}": saved(
-        partial(CifarResNet, blocks),
-        lambda tensors: {
-            "state_dict": {f"module.{k}": v for k, v in tensors.items() if not k.endswith("num_batches_tracked")}
-        },
-        (8, 3, 32, 32),
-    )
-    for name, (blocks, _, _) in DEPTHS.items()
-}
+FILES: Mapping[str, Callable[[Path], None]] = (
+    {
+        "squeezenet1-1-features": saved(lambda: features_only(vision("squeezenet1_1"), "")()),
+        "alexnet-imagenet": saved(lambda: features_only(vision("alexnet"))()),
+        "vgg16-imagenet": saved(vgg16_features),
+        "dists-weights": dists_weights,
+        "fid-inception": saved(inception, seen=(2, 3, 299, 299)),
+        "siggraph17-colorizer": saved(partial(Colorizer, COLORIZER_WIDTH), seen=(2, 4, 64, 64)),
+        "guided-diffusion-256": saved(SMALL_UNET),
+        "disco-pgd": saved(LocalImplicit, lambda tensors: {"model": {"name": "liif", "args": {}, "sd": tensors}}),
+        "fcn-mse": saved(ColourFilter, lambda tensors: {"model": tensors}),
+        "mprnet-denoising": saved(mprnet, lambda tensors: {"state_dict": tensors}),
+        "realesr-general-x4v3": saved(upscaler, lambda tensors: {"params": tensors}),
+        "realesr-general-wdn-x4v3": saved(upscaler, lambda tensors: {"params": tensors}),
+        "dncnn-25": saved(DnCnn),
+        "brisque-live-model": machine,
+        "brisque-live-range": feature_range,
+        "niqe-pristine": statistics,
+        "cnniqa-live": saved(CnniqaNet),
+        "fpr-natural-images": saved(
+            FprNet, lambda tensors: {"state_dict": {f"module.{k}": v for k, v in tensors.items()}}
+        ),
+        "koncept512": saved(lambda: koncept512.KonCeptNet(), seen=(2, 3, 96, 128)),
+        "linearity": saved(LinearityNet, lambda tensors: linear(tensors), PHOTOS),
+        "meta-iqa": saved(MetaIqaNet, seen=PHOTOS),
+        "spaq-baseline": saved(SpaqNet, lambda tensors: {"state_dict": tensors}, PHOTOS),
+    }
+    | {
+        f"cifar10-{name}": saved(
+            partial(CifarResNet, blocks),
+            lambda tensors: {
+                "state_dict": {f"module.{k}": v for k, v in tensors.items() if not k.endswith("num_batches_tracked")}
+            },
+            (8, 3, 32, 32),
+        )
+        for name, (blocks, _, _) in DEPTHS.items()
+    }
+    | {asset.name: r_lpips for asset in R_LPIPS.values()}
+    | {asset.name: lipsim_network for asset in lipsim.ASSETS.values()}
+    | {
+        "dino-vitb16": lambda path: torch.save(drawn(SMALL_VIT(), 0.2), path),
+        "dreamsim-dino-vitb16": dreamsim_archive,
+    }
+)
 """Name of an asset -> what writes its stand-in."""
 
 

@@ -189,10 +189,10 @@ def _end(y: Scale, own: Interval) -> tuple[float, float, float]:
 def _title(lines: Sequence[Line], attack: str, measure: str) -> str:
     plain, *others = lines
     moved = next(line for line in others if line.kind == "moves")
-    return (
-        f"{moved.name}: {measure} goes from {moved.before} to {moved.after} once {attack} knows it; without a defense "
-        f"it is {plain.after}"
-    )
+    what = measure.removesuffix(" %")
+    before, after, without = (number + measure[len(what) :] for number in (moved.before, moved.after, plain.after))
+    told = f"{before} while {attack} does not know it, {after} once it does"
+    return f"{moved.name}: {what}, {told}; {without} without a defense"
 
 
 def _source(known: Known, comparison: Comparison, entry: str) -> str:

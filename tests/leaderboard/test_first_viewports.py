@@ -127,7 +127,7 @@ class TestTheDrawing:
         assert kinds[max(moves, key=lambda label: moves[label])] == "moves"
         drawn = slope_of(known, comparison, names_of(made), "defense", 760, 420)
         assert list(drawn.data["defense"]) == list(known.pairs)
-        assert re.search(r"Flip: D.* goes from \d.* to \d.* once .* knows it; without a defense it is \d", drawn.title)
+        assert re.search(r"Flip: D.*, \d.* while .* does not know it, \d.* once it does; \d.* without", drawn.title)
 
     @pytest.mark.parametrize("seed", range(20))
     def test_labels_are_apart_and_stay_in_the_frame(self, seed: int) -> None:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ValidationError
 
 from imharness.errors import HarnessError, StoreError
 from imharness.ranking.comparisons import not_worse
 from imharness.ranking.judges import Judges, beside
 from imharness.ranking.ranking import winner
 from imharness.ranking.tables import win_table
+from imharness.reading.fields import explain
 from imharness.results.boards import Board
 from imharness.results.comparisons import Comparison
 from imharness.results.identity import canonical_json, version_of
@@ -64,7 +66,7 @@ def made_board(
     records, outdated = newest_only(one_split(standing, sweep.secret))
     try:
         with progress(f"{track.info.id}: making tables"):
-            report = _report(store, track, records, known)
+            report = _report(store, as_set_up(track, sweep), records, known)
     except HarnessError:
         raise
     except Exception as error:
@@ -93,6 +95,15 @@ def made_board(
         decided=known.decided,
     )
     return board, {comparison.id: numbers for comparison, numbers in stored}
+
+
+def as_set_up(track: Track, sweep: Sweep) -> Track:
+    """Return a track with the options of the run whose results are ranked; raises `HarnessError` if it refuses them."""
+    options = sweep.set_up.get("options", {})
+    try:
+        return track.with_parameters(**options) if options else track
+    except ValidationError as error:
+        raise HarnessError(f"options of {track.info.id} in the run: {explain(error, type(track))}") from None
 
 
 def _report(store: Store, track: Track, records: list[TaskRecord], known: KnownEntries) -> TrackReport:

@@ -24,7 +24,6 @@ A score is one number, so its gradient is compared with queries directly: `follo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -251,9 +250,8 @@ def _even(purify: Callable[[Images], Images], images: Images, drawn: ImageRng) -
     change = CHANGE * _inside(images) * _signs(images[:, :, :1, :1], drawn)
     with torch.no_grad():
         y = double(purify(storable(images + change)) - purify(storable(images - change)))
-    values = math.sqrt(images[0].numel() / y[0].numel())
-    answer: torch.Tensor = y.flatten(1).norm(dim=1) / (2 * double(change).flatten(1).norm(dim=1)).clamp(min=1e-12)
-    return values * answer
+    answered, changed = (x.flatten(1).square().mean(dim=1).sqrt() for x in (y, double(change)))
+    return answered / (2 * changed).clamp(min=1e-12)
 
 
 def _inside(images: Images) -> Images:

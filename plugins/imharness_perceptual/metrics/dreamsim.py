@@ -8,6 +8,7 @@ networks agrees with people on 96.2 % of NIGHTS, this branch on 94.8 %.
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 
 from imharness.errors import Unavailable, UsageError
 from imharness.files import read_json
@@ -47,16 +48,19 @@ class DreamSim(FullReferenceMetric):
         id="harness/dreamsim", version="1", higher_means="worse_quality", bounds=(0, 2), unit="1", paper="fu2023"
     )
 
+    tuned: bool = Field(default=True, description="With the updates of its layers; else the backbone as it was.")
+
     def assets(self) -> tuple[Asset, ...]:
         """Return the backbone, and the archive with its updates."""
-        return (DINO, ADAPTER)
+        return (DINO, ADAPTER) if self.tuned else (DINO,)
 
     def build(self, device: torch.device) -> FullReferenceScore:
         """Return the metric of images scaled to 224 px."""
         with Undrawn():
             network = VisionTransformer()
         fill(network, DINO, state_dict(DINO))
-        _adapt(network)
+        if self.tuned:
+            _adapt(network)
         network = frozen(network, device)
 
         def embedded(images: Images) -> list[torch.Tensor]:
@@ -86,4 +90,4 @@ def _adapt(network: VisionTransformer) -> None:
 
 @hookimpl
 def components() -> list[FullReferenceMetric]:
-    return [DreamSim()]
+    return [DreamSim(), DreamSim(tuned=False)]

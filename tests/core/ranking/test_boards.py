@@ -4,8 +4,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pydantic import Field
 from tests.core.ranking.sweeping import known, sweep_of
 
+from imharness.contracts.component import Info
+from imharness.contracts.track import Track
+from imharness.errors import HarnessError
 from imharness.ranking.board import make_board, newest_only
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.rankings import Ranking
@@ -93,3 +97,38 @@ def test_while_cells_wait_nobody_wins(tmp_path: Path) -> None:
     assert partial.tables[0].rows
     whole = make_board(store, Reporting(), sweep_of("acme/t", [done]), known())
     assert whole.rankings[0].winner == "acme/defense"
+
+
+class Optioned(Track):
+    """A track whose table has the value of its option."""
+
+    info = Info(id="acme/t", version="1")
+    title = "t"
+    measures = "m"
+    steps = ()
+    halves_from: int = Field(default=10, ge=2, description="An option of tables.")
+
+    def plan(self, planner: object, selection: object) -> None:
+        """Plan nothing."""
+
+    def report(self, query: object) -> TrackReport:
+        made = Reporting().report(query)
+        row = made.tables[0].rows[0].model_copy(update={"values": {"v": Value(value=float(self.halves_from))}})
+        return TrackReport(tables=[made.tables[0].model_copy(update={"rows": (row,)})])
+
+
+def test_tables_made_again_have_the_options_of_the_run(tmp_path: Path) -> None:
+    store, done = Store(tmp_path), record("1", "1")
+    store.commit(done, {"x": [1.0]}, {})
+    for options, value in (({"halves_from": 72}, 72.0), ({}, 10.0)):
+        sweep = sweep_of("acme/t", [done]).model_copy(update={"set_up": {"options": options, "parameters": {}}})
+        assert make_board(store, Optioned(), sweep, known()).tables[0].rows[0].values["v"].value == value
+
+
+def test_an_option_that_the_track_no_longer_takes_is_said_in_one_line(tmp_path: Path) -> None:
+    store, done = Store(tmp_path), record("1", "1")
+    store.commit(done, {"x": [1.0]}, {})
+    sweep = sweep_of("acme/t", [done]).model_copy(update={"set_up": {"options": {"halves_from": 1}}})
+    with pytest.raises(HarnessError, match="options of acme/t in the run: halves_from") as found:
+        make_board(store, Optioned(), sweep, known())
+    assert "\n" not in str(found.value)

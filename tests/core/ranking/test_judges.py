@@ -31,6 +31,7 @@ class Track:
     """A fifth track, which knows nothing of owners: its ranking is the worst over attacks, mean over other judges."""
 
     info = SimpleNamespace(id="harness/fifth")
+    question = ""
 
     def __init__(self, kind: str, ranks: tuple[str, ...] = ("defense",)) -> None:
         self.kind, self.ranks = kind, ranks
