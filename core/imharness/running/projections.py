@@ -232,15 +232,15 @@ def _adjoint(
     for _ in range(DRAWS):
         change, signs = _change(side, images, drawn), list[Images]()
         with torch.no_grad():
-            y = (purify(storable(images + change)) - purify(storable(images - change))).double()
+            y = double(purify(storable(images + change)) - purify(storable(images - change)))
 
         def along(result: Images, signs: list[Images] = signs) -> Images:
             signs.append(_signs(result, drawn))
             return signs[0]
 
         _, back = _product(known, images, along)
-        said.append((back * change).double().flatten(1).sum(dim=1))
-        done.append((signs[0] * y).flatten(1).sum(dim=1) if signs else torch.zeros_like(said[-1]))
+        said.append(double(back * change).flatten(1).sum(dim=1))
+        done.append((double(signs[0]) * y).flatten(1).sum(dim=1) if signs else torch.zeros_like(said[-1]))
     promised, found = torch.stack(said), torch.stack(done)
     return F.cosine_similarity(promised, found, dim=0, eps=1e-30)
 
@@ -249,8 +249,8 @@ def _even(purify: Callable[[Images], Images], images: Images, drawn: ImageRng) -
     """Return the answer of each image where all values of a colour change by the same, float64 ``(N,)``."""
     change = CHANGE * _inside(images) * _signs(images[:, :, :1, :1], drawn)
     with torch.no_grad():
-        y = (purify(storable(images + change)) - purify(storable(images - change))).double()
-    answered, changed = (x.flatten(1).square().mean(dim=1).sqrt() for x in (y, change.double()))
+        y = double(purify(storable(images + change)) - purify(storable(images - change)))
+    answered, changed = (x.flatten(1).square().mean(dim=1).sqrt() for x in (y, double(change)))
     return answered / (2 * changed).clamp(min=1e-12)
 
 

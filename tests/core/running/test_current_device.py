@@ -1,5 +1,6 @@
 """Devices of a run: what a machine with two GPUs, or a Mac, would see, told to one without."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,12 +77,18 @@ def test_float64_is_computed_on_the_cpu_where_a_device_has_none() -> None:
         assert double(torch.ones(1, device=ACCELERATOR)).device == ACCELERATOR
 
 
-def test_an_audit_of_gradients_runs_on_the_gpu_of_a_mac() -> None:
+def mean_colour(images: torch.Tensor) -> torch.Tensor:
+    """Pass on three directions alone, so that the audit asks again at some sizes of squares."""
+    return images.mean(dim=(2, 3), keepdim=True).expand_as(images)
+
+
+@pytest.mark.parametrize("defense", [torch.square, mean_colour])
+def test_an_audit_of_gradients_runs_on_the_gpu_of_a_mac(defense: Callable[[torch.Tensor], torch.Tensor]) -> None:
     images = torch.randint(0, 256, (2, 3, 16, 16), generator=generator(1)) / 255
-    here = follow(torch.square, torch.square, images, ImageRng([1, 2]), own=True)
+    here = follow(defense, defense, images, ImageRng([1, 2]), own=True)
     scores = follow_scores(lambda batch: batch.flatten(1).mean(dim=1), images, ImageRng([1, 2]))
     with acted_accelerator(MAC):
-        there = follow(torch.square, torch.square, images.to(MAC), ImageRng([1, 2], MAC), own=True)
+        there = follow(defense, defense, images.to(MAC), ImageRng([1, 2], MAC), own=True)
         found = follow_scores(lambda batch: batch.flatten(1).mean(dim=1), images.to(MAC), ImageRng([1, 2], MAC))
     assert torch.equal(here.cosine, there.cosine)
     assert torch.equal(here.shown, there.shown)
