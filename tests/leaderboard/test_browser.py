@@ -53,6 +53,7 @@ def test_axe_finds_nothing_and_nothing_runs_off_the_page(page: Page, size: str) 
         page.evaluate("document.querySelectorAll('main details').forEach((d) => { d.open = !d.closest('.tools'); })")
         page.evaluate("document.querySelectorAll('a.open').forEach((link) => link.click())")
         page.wait_for_load_state("networkidle")
+        page.wait_for_function("![...document.querySelectorAll('.more-row')].some((row) => row.textContent === 'Loading …')")
         for theme in reversed(AXE_RUN):
             page.emulate_media(color_scheme=theme)
             width = page.evaluate("document.documentElement.scrollWidth")
