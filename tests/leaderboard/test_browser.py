@@ -37,6 +37,7 @@ ALIKE = """() => {
 }"""
 """Leaves four rows of each kind in a table, which are the same elements with the same classes and styles: contrasts of
 thousands of words take axe most of its time."""
+OPENED = "() => [...document.querySelectorAll('.more-row')].every((row) => row.textContent !== 'Loading …')"
 KINDS = ("index.html", "acme--evil.html", "plain.html", "acme--evil/main.html", "acme--evil/wins.html",
          "plain/many.html", "acme--evil/gallery.html", "entries/defense-acme--blur.html",
          "entries/defense-harness--none.html", "contest/contest.html", "methods.html",
@@ -53,7 +54,7 @@ def test_axe_finds_nothing_and_nothing_runs_off_the_page(page: Page, size: str) 
         page.evaluate("document.querySelectorAll('main details').forEach((d) => { d.open = !d.closest('.tools'); })")
         page.evaluate("document.querySelectorAll('a.open').forEach((link) => link.click())")
         page.wait_for_load_state("networkidle")
-        page.wait_for_function("![...document.querySelectorAll('.more-row')].some((row) => row.textContent === 'Loading …')")
+        page.wait_for_function(OPENED)
         for theme in reversed(AXE_RUN):
             page.emulate_media(color_scheme=theme)
             width = page.evaluate("document.documentElement.scrollWidth")
