@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,11 +14,13 @@ from torch.nn import init
 from torch.overrides import TorchFunctionMode
 
 from imharness.errors import Unavailable, UsageError
-from imharness.files import read_tensors, read_torch
+from imharness.files import GIB, read_tensors, read_torch
 from imharness.images import Asset
 
 COUNTER = "num_batches_tracked"
 """The step counter of batch norms; files that were written before torch 0.4.1 lack it."""
+UNPACKED = 4 * GIB
+"""The most that a member of an archive may hold; zipfile reads no more than the archive says."""
 SHOWN = 3
 """The number of names that do not fit that a message lists."""
 _DRAWN = frozenset({torch.Tensor.normal_, torch.Tensor.uniform_, init.normal_, init.uniform_, init.kaiming_uniform_})
@@ -72,10 +75,13 @@ def unpacked(asset: Asset, *members: str) -> Iterator[Path]:
                 if not known:
                     raise Unavailable(f"{asset.path()} holds no {members[0]}", remedy)
                 file = Path(folder) / Path(known[0]).name
+                if archive.getinfo(known[0]).file_size > UNPACKED:
+                    raise Unavailable(f"{asset.path()} holds {known[0]} of more than {UNPACKED // GIB} GiB", remedy)
                 with archive.open(known[0]) as packed, file.open("wb") as opened:
                     shutil.copyfileobj(packed, opened)
-        except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError) as error:
-            raise Unavailable(f"{asset.path()} is not a zip archive: {error}", remedy) from None
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+            # RuntimeError is what zipfile raises for an encrypted member, NotImplementedError for a compression
+            raise Unavailable(f"{asset.path()} is not a readable zip archive: {error}", remedy) from None
         yield file
 
 

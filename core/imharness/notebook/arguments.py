@@ -26,7 +26,7 @@ def shown(value: object) -> str:
     """Return a value as one short line."""
     try:
         return plain(repr(value))[:SHOWN]
-    except Exception:
+    except Exception:  # the repr of a value that somebody gave may raise anything
         return f"a {type(value).__name__}"
 
 

@@ -314,7 +314,7 @@ def _imported(name: str) -> ModuleType | None:
     """Return a module by name, or None if it cannot be imported."""
     try:
         return importlib.import_module(name)
-    except Exception:
+    except Exception:  # importing runs somebody's code, which may raise anything
         return None
 
 

@@ -103,7 +103,8 @@ def as_set_up(track: Track, sweep: Sweep) -> Track:
     try:
         return track.with_parameters(**options) if options else track
     except ValidationError as error:
-        raise HarnessError(f"options of {track.info.id} in the run: {explain(error, type(track))}") from None
+        said = f"options of {track.info.id} in the run: {explain(error, type(track))}"
+        raise HarnessError(f"{said}; run it again, or rank it with the version that ran it") from None
 
 
 def _report(store: Store, track: Track, records: list[TaskRecord], known: KnownEntries) -> TrackReport:

@@ -162,7 +162,7 @@ class _Handler(logging.Handler):
             self._kept.hear(line)
             if self._alone:
                 self._behind.write(line)
-        except Exception:
+        except Exception:  # as every handler of logging does: a log ends no task, and logging says what failed
             self.handleError(record)
 
 

@@ -18,6 +18,7 @@ from imharness.errors import Unavailable
 from imharness.testing.samples import images as sample_images
 from imharness_perceptual.metrics import dreamsim, lipsim
 from imharness_perceptual.metrics.r_lpips import ASSETS as ROBUST
+from imharness_vision import weights
 from imharness_vision.vit import SIDE, VisionTransformer, at_side
 
 CPU = torch.device("cpu")
@@ -204,12 +205,31 @@ def test_updates_that_do_not_fit_are_said_in_one_line(
     assert "\n" not in str(found.value)
 
 
+def test_a_damaged_archive_is_said_in_one_line(
+    small_dreamsim: dict[str, torch.Tensor], shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = shelf / dreamsim.ADAPTER.file
+    for compressed in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        with zipfile.ZipFile(place, "w", compressed) as made:
+            made.writestr(f"{dreamsim.FOLDER}/adapter_model.safetensors", bytes(range(256)) * 64)
+        content = bytearray(place.read_bytes())
+        content[90:110] = b"\xff" * 20
+        place.write_bytes(content)
+        with pytest.raises(Unavailable, match="is not a readable zip archive") as found:
+            installed().one("metric", "dreamsim").build(CPU)
+        assert "\n" not in str(found.value)
+    archive(shelf, {}, {"x": torch.zeros(100)})
+    monkeypatch.setattr(weights, "UNPACKED", 10)
+    with pytest.raises(Unavailable, match="of more than 0 GiB"):
+        installed().one("metric", "dreamsim").build(CPU)
+
+
 @pytest.mark.parametrize("content", [b"no archive", b""])
 def test_a_file_that_is_no_archive_is_said_in_one_line(
     small_dreamsim: dict[str, torch.Tensor], shelf: Path, content: bytes
 ) -> None:
     (shelf / dreamsim.ADAPTER.file).write_bytes(content)
-    with pytest.raises(Unavailable, match="is not a zip archive"):
+    with pytest.raises(Unavailable, match="is not a readable zip archive"):
         installed().one("metric", "dreamsim").build(CPU)
 
 
