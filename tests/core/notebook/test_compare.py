@@ -64,6 +64,18 @@ def test_two_rows_of_one_result_are_compared_as_the_site_compares_them(scores: n
     assert (turned.better, turned.worse) == (found.worse, found.better)
 
 
+def test_a_test_that_finds_the_other_side_better_is_said_to_contradict_the_interval(scores: np.ndarray) -> None:
+    result = result_with(scores, tuple(f"u{i:02}" for i in range(12)))
+    found = ih.compare(result["mine"], result["jpeg"])
+    assert found.winner == found.first == "local/mine"
+    against = dataclasses.replace(found, better=1.0, worse=1e-9)
+    assert "so it finds jpeg better, unlike the interval" in repr(against)
+    assert "unlike the interval" not in repr(dataclasses.replace(found, better=1e-9, worse=1.0))
+    assert "so it does not tell them apart, unlike the interval" in repr(
+        dataclasses.replace(found, better=0.4, worse=0.6)
+    )
+
+
 def test_two_results_are_compared_on_the_units_that_both_have(scores: np.ndarray) -> None:
     units = tuple(f"u{i:02}" for i in range(12))
     one, other = result_with(scores, units), result_with(scores[::-1], units[::-1])
