@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -31,12 +32,12 @@ _STRAIGHT = 1e-9
 class Means(Told):
     """Means with intervals whose ends ``(means,)`` are not equally far from them; NaN where there is none.
 
-    `needs`: mean -> how many units tell it from 0, where that is not what `Told` says: where units have few values, and
-    where they are skewed.
+    `needs`: mean -> a function that returns how many units tell it from 0, where that is not what `Told` says: where
+    units have few values, and where they are skewed.
     """
 
     ends: tuple[Floats, Floats]
-    needs: Mapping[int, int | None]
+    needs: Mapping[int, Callable[[], int | None]]
 
     @property
     def low(self) -> Floats:
@@ -50,7 +51,7 @@ class Means(Told):
 
     def needed_for(self, *place: int) -> int | None:
         """Return how many units show on which side of zero a mean is, in four of five studies; see `Told`."""
-        return self.needs[place[0]] if place[0] in self.needs else super().needed_for(*place)
+        return self.needs[place[0]]() if place[0] in self.needs else super().needed_for(*place)
 
 
 def tail_for(count: int) -> float:
@@ -76,7 +77,7 @@ def means(
     units = np.array([len(own) for own in known], dtype=np.int64)
     reach = max((float(np.abs(own).max()) for own in known if len(own)), default=0.0)
     told = Told(value, error, units, tail_for(count), reach)
-    low, high, needs = told.low, told.high, dict[int, int | None]()
+    low, high, needs = told.low, told.high, dict[int, Callable[[], int | None]]()
     low[units < fewest] = high[units < fewest] = np.nan
     for i, own in enumerate(known):
         if len(own) < fewest:
@@ -84,11 +85,11 @@ def means(
         support = np.asarray(values[i] if values else (), dtype=np.float64)
         if len(support):
             low[i], high[i] = score_interval(own, support, told.tail)
-            needs[i] = score_needed(own, support, told.tail)
+            needs[i] = partial(score_needed, own, support, told.tail)
         elif error[i] > 0:
             ends = skewed_ends(own, quantile(told.tail, len(own)))
             low[i], high[i] = min(low[i], ends[0]), max(high[i], ends[1])
-            needs[i] = _skewed_needed(own, told.tail)
+            needs[i] = partial(_skewed_needed, own, told.tail)
     return Means(value, error, units, told.tail, reach, (low, high), needs)
 
 

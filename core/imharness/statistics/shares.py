@@ -56,9 +56,10 @@ def score_needed(numbers: Floats, values: Floats, tail: float) -> int | None:
     counts = np.bincount(np.abs(numbers[:, None] - support).argmin(axis=1), minlength=len(support))
     size, own = abs(float(numbers.mean())), float(numbers.std())
     around = float(np.sqrt(likely(counts, support) @ support**2))
+    far = scipy.stats.norm.isf(tail / 2) * around + scipy.stats.norm.ppf(POWER) * own
 
     def enough(n: int) -> bool:
-        return bool(size * np.sqrt(n) >= scipy.stats.norm.isf(tail / 2) * around + scipy.stats.norm.ppf(POWER) * own)
+        return bool(size * np.sqrt(n) >= far)
 
     if not enough(MOST):
         return None
@@ -74,9 +75,10 @@ def likely(counts: npt.NDArray[np.int64], off: Floats) -> Floats:
         return np.asarray((off == 0) / (off == 0).sum())
     total, seen = counts.sum(), counts > 0
     low, high = -total / off[-1], -total / off[0]
+    own, weighted = off[seen], counts[seen] * off[seen]
 
     def left(multiplier: float) -> float:
-        return float((counts[seen] * off[seen] / (total + multiplier * off[seen])).sum())
+        return float((weighted / (total + multiplier * own)).sum())
 
     step = _NEAR * (high - low)
     ends = low + step, high - step
