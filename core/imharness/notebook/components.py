@@ -96,7 +96,7 @@ class LocalNoReference(_Local, NoReferenceMetric):
 
     def build(self, device: torch.device) -> Callable[[Images], Scores]:
         function = self.function(device, 1)
-        return lambda images: _scores(function(images), len(images))
+        return lambda images: _scores(function(images), len(images), images.device)
 
 
 class LocalFullReference(_Local, FullReferenceMetric):
@@ -104,7 +104,7 @@ class LocalFullReference(_Local, FullReferenceMetric):
 
     def build(self, device: torch.device) -> Callable[[Images, Images], Scores]:
         function = self.function(device, 2)
-        return lambda images, reference: _scores(function(images, reference), len(images))
+        return lambda images, reference: _scores(function(images, reference), len(images), images.device)
 
 
 class LocalAttack(_Local, Attack):
@@ -132,7 +132,7 @@ class LocalEvaluator(_Local, MembershipEvaluator):
 
     def build(self, device: torch.device) -> Callable[[MembershipQuery], Scores]:
         function = self.function(device, 1)
-        return lambda query: _scores(function(query), len(query.target_labels))
+        return lambda query: _scores(function(query), len(query.target_labels), query.target_labels.device)
 
 
 class LocalImages(ImageDataset):
@@ -237,12 +237,12 @@ def _info(own: Own, contract: type[_Local]) -> Info:
     return Info(**named)
 
 
-def _scores(found: Any, n: int) -> Scores:
-    """Return scores ``(n,)`` from a tensor or an array ``(n,)`` or ``(n, 1)``."""
+def _scores(found: Any, n: int, device: torch.device) -> Scores:
+    """Return scores ``(n,)`` on the device from a tensor or an array ``(n,)`` or ``(n, 1)``."""
     scores = found if isinstance(found, torch.Tensor) else torch.as_tensor(found)
     if scores.numel() != n:
         mean = "; it is one number for all rows, so turn its mean off, as with reduction='none'"
         raise ContractError(
             f"expected {n} scores, one per row, got shape {tuple(scores.shape)}{mean if scores.numel() == 1 else ''}"
         )
-    return scores.reshape(n).float()
+    return scores.reshape(n).float().to(device)

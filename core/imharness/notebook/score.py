@@ -73,7 +73,7 @@ def warn_of_failed(metric: Metric) -> None:
     lines = [line for line in known if RANDOM_STATE not in line]
     if lines:
         warnings.warn(
-            f"{metric.label} failed a quick check, so its scores may mislead: {'; '.join(lines)}.", stacklevel=3
+            f"{metric.label} {'; it '.join(lines)}. Its scores may be wrong here or on another device.", stacklevel=3
         )
 
 

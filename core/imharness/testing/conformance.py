@@ -29,6 +29,7 @@ SLOW_S = 60.0
 """A check that takes more seconds is skipped with that reason, because the suite is not a benchmark."""
 SLOW_AT_BOUND_S = 10.0
 """At a bound of a parameter, which may mean millions of steps, this many seconds without an error are enough."""
+IN_PLACE = "keeps every tensor on its device"
 AGAIN_S = 0.01
 """Seconds after which a check that swallowed its interruption is interrupted again."""
 
@@ -145,7 +146,7 @@ def quick_checks(component: Component, probe: Probe) -> Iterator[tuple[str, Call
 
 
 def _on_devices(component: Component, probe: Probe) -> Iterator[tuple[str, Callable[[], str]]]:
-    yield "keeps every tensor on its device", lambda: stays(component, probe)
+    yield IN_PLACE, lambda: stays(component, probe)
     yield "runs on the accelerator too", lambda: _on_real_one(probe)
     yield "time and memory", lambda: _cost(probe)
 

@@ -3,13 +3,18 @@
 These are the checks of the conformance suite that take a few calls, and those of `imharness.testing.on_data` on images
 of the run. Whatever fails is a flag: its numbers are shown, and it neither wins nor decides who wins. A check that
 takes too long, or that a component cannot answer on random inputs, is no flag, because the run itself will tell.
+
+Where there is no GPU, one is simulated in a copy of this process (see `imharness.testing.placement`), so that what a
+component keeps from the trial is gone afterwards.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +33,13 @@ from imharness.ranking.entries import EXAMINED
 from imharness.results.entries import Examined
 from imharness.results.identity import DISTRIBUTION, LOCAL, ComponentRef, digest, owner_of, version_of
 from imharness.results.store import Store
-from imharness.running.aside import each_aside
-from imharness.testing.conformance import CheckResult, Trial, quick_checks
+from imharness.running.aside import can_copy, each_aside, in_copy
+from imharness.testing.conformance import IN_PLACE, CheckResult, Trial, quick_checks
+from imharness.testing.devices import stays
 from imharness.testing.on_data import checks_on_data
 from imharness.testing.probes import probe_of
 
-CHECKS = 2
+CHECKS = 3
 """Raise it when a check finds something else, or says it in other words: what was kept is then examined again."""
 LIMIT_S = 5.0
 """A check that takes more seconds than this tells nothing."""
@@ -42,6 +48,8 @@ LIMIT_OF_ALL_S = 120.0
 NUMBERS = re.compile(r"\d+")
 IMAGES = 6
 """How many images of the run are looked at."""
+_unchecked = set[str]()
+"""Objects of which was said that they were not tried on a GPU."""
 
 
 def examine(store: Store, registry: Registry, graphs: Sequence[Graph], seed: int = 0) -> dict[str, tuple[str, ...]]:
@@ -142,12 +150,11 @@ def failed_checks(component: Component, images: Sequence[Images] = (), seed: int
     What several checks end with, such as scores of a wrong shape, is said once.
     """
     said = set[str]()
-    for check in _checks(component, images, seed):
-        result = check.run()
+    for result in _results(component, images, seed):
         gist = NUMBERS.sub("0", result.message)
         if result.status == "failed" and not _cannot(result) and gist not in said:
             said.add(gist)
-            yield f'fails the check "{check.check}": {result.message}'
+            yield f'fails the check "{result.check}": {result.message}'
 
 
 def _cannot(result: CheckResult) -> bool:
@@ -155,7 +162,8 @@ def _cannot(result: CheckResult) -> bool:
     return result.message.startswith("raised ")
 
 
-def _checks(component: Component, images: Sequence[Images], seed: int) -> Iterator[Trial]:
+def _results(component: Component, images: Sequence[Images], seed: int) -> Iterator[CheckResult]:
+    """Yield the result of each check that could be made."""
     probe = probe_of(component, seed)
     if probe is None:
         return
@@ -166,8 +174,30 @@ def _checks(component: Component, images: Sequence[Images], seed: int) -> Iterat
     if images and isinstance(component, Purification | NoReferenceMetric | FullReferenceMetric):
         height, width = images[0].shape[2:]
         probe.sizes = ((3, height, width), (1, height, width), (4, height, width))
+    placed = Trial(component, IN_PLACE, lambda: stays(component, probe, often=None), LIMIT_S)
+    first = _in_copy(placed)  # before a call leaves something in the object, such as a tensor for the next one
     for name, work in quick_checks(component, probe):
-        yield Trial(component, name, work, LIMIT_S)
+        yield Trial(component, name, work, LIMIT_S).run()
     for batch in images[:1]:
         for name, work in checks_on_data(component, probe, batch):
-            yield Trial(component, name, work, LIMIT_S)
+            yield Trial(component, name, work, LIMIT_S).run()
+    if first is not None:
+        yield first
+    elif owner_of(component.info.id) != LOCAL:
+        yield placed.run()
+
+
+def _in_copy(trial: Trial) -> CheckResult | None:
+    """Return the result of a check in a copy of this process, or None if there is none; says so of a user's object."""
+    if can_copy():
+        answer = in_copy(lambda: asdict(trial.run()), 2 * trial.limit)
+        return None if answer.ended else CheckResult(**answer.found)
+    label = trial.component.label
+    if owner_of(label) == LOCAL and label not in _unchecked:
+        _unchecked.add(label)
+        warnings.warn(
+            f"whether {label} keeps its tensors on a GPU was not checked, because this system cannot copy a process; "
+            "`harness plugins check` does it for a plugin.",
+            stacklevel=2,
+        )
+    return None

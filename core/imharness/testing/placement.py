@@ -124,7 +124,7 @@ class _Calls(TorchFunctionMode):
             place = _indexed(kwargs.get("device") or like, self._place)
             if place != drawn_by.device:
                 raise ContractError(f"{func.__name__} draws on {place} with a generator on {drawn_by.device}")
-        if func is torch.Tensor.numpy and isinstance(args[0], _Placed):
+        if func in (torch.Tensor.numpy, torch.Tensor.__array__) and isinstance(args[0], _Placed):
             if kwargs.get("force"):
                 return args[0].detach().cpu().numpy()
             raise ContractError(f"numpy() of a tensor on {self._place}; call cpu() first")
@@ -211,7 +211,8 @@ class _Places(TorchDispatchMode):
         except Exception:  # it depends on values or has no rule: all but scalars must be on one device
             places = {x.device for x in given if x.ndim or x.device != CPU} or {CPU}
             if len(places) > 1:
-                raise ContractError(f"{func} got tensors on {' and '.join(sorted(map(str, places)))}") from None
+                where, found = _culprit(), " and ".join(sorted(map(str, places)))
+                raise ContractError(f"{where and f'{where}: '}{func} got tensors on {found}") from None
             return list(places) if asked is None else [_indexed(asked, self._place)]
         return [x.device for x in tree_leaves(found) if isinstance(x, torch.Tensor)] or [self._place]
 

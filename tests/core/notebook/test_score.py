@@ -113,7 +113,7 @@ def test_what_is_no_batch_of_colours_is_named_with_what_to_do(tmp_path: Path) ->
             ih.score("ssim-uniform7", given, reference=np.zeros((2, 3, 8, 8)))
 
 
-@pytest.mark.filterwarnings("ignore:.* failed a quick check:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* fails the check:UserWarning")
 def test_one_mean_for_a_batch_says_how_to_get_a_score_for_each_row() -> None:
     mean = ih.metric(
         lambda images, references: (images - references).abs().mean(), reference=True, higher_means="worse_quality"

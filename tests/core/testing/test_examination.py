@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -101,6 +103,51 @@ def quality(function: Callable[..., Any], **facts: Any) -> Own:
     return ih.metric(function, **({"bounds": (0.0, 1.0), "higher_means": "better_quality", "name": "it"} | facts))
 
 
+class Holding:
+    """A function that holds a network, which nobody moves."""
+
+    def __init__(self) -> None:
+        self.network = torch.nn.Conv2d(3, 3, 3, padding=1).requires_grad_(False)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(self.network(x))
+
+
+class Weighted(torch.nn.Module):
+    """A module with weights that are neither a parameter nor a buffer, so that they are not moved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = torch.rand(3, 1, 1, generator=torch.Generator().manual_seed(0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weights
+
+
+def remembering() -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a function that makes what it needs on the device of its first call, as runs on one device allow."""
+    kept: list[torch.Tensor] = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if not kept:
+            kept.append(torch.linspace(0.5, 1, x.shape[-1], device=x.device))
+        return x * kept[0].amax()
+
+    return function
+
+
+def back_and_forth(x: torch.Tensor) -> torch.Tensor:
+    """Copy in a loop, which is slow and no fault."""
+    for _ in range(30):
+        x = x.cpu().to(x.device)
+    return x
+
+
+def counted(x: torch.Tensor) -> Any:
+    """Score in numpy, as metrics of other libraries do."""
+    return x.detach().cpu().numpy().std(axis=(1, 2, 3))
+
+
 def defense(function: Callable[..., Any], differentiable: bool = True, **facts: Any) -> Own:
     return ih.defense(function, differentiable=differentiable, name="it", **facts)
 
@@ -140,11 +187,30 @@ LIES = {
     ),
     "evaluator by order": lambda: ih.evaluator(lambda q: torch.arange(len(q.target_labels)).float(), name="it"),
 }
+FORGOTTEN = {
+    "constant": lambda: defense(lambda x: (x * torch.full((3, 1, 1), 0.5)).clamp(0, 1)),
+    "network held": lambda: defense(Holding()),
+    "weights of a module": lambda: defense(Weighted()),
+    "result on the CPU": lambda: defense(lambda x: x.cpu() ** 2),
+    "numpy of a GPU": lambda: quality(lambda x: x.detach().numpy().std(axis=(1, 2, 3)), differentiable=False),
+    "array of a GPU": lambda: quality(lambda x: np.asarray(x.detach()).std(axis=(1, 2, 3)), differentiable=False),
+    "metric": lambda: quality(lambda x: contrast(x * torch.ones(3, 1, 1))),
+    "distance": lambda: ih.metric(
+        lambda x, y: ((x - y) * torch.ones(3, 1, 1)).square().flatten(1).mean(1),
+        reference=True, higher_means="worse_quality", name="it",
+    ),
+    "attack": lambda: ih.attack(
+        lambda x, target, rng: (x + 0.01 * torch.ones(3, 1, 1)).clamp(0, 1),
+        access="white_box", norm="linf", radius=4 / 255, name="it",
+    ),
+    "evaluator": lambda: ih.evaluator(lambda q: q.target_outputs.amax(1) * torch.ones(len(q.target_labels)), name="it"),
+}  # fmt: skip
 HONEST = {
     "identity": lambda: defense(lambda x: x),
     "flip": lambda: defense(lambda x: x.flip(-1)),
     "blur": lambda: defense(blurred),
     "levels": lambda: defense(lambda x: (x * 15).round() / 15, differentiable=False),
+    "back and forth": lambda: defense(back_and_forth),
     "noise": lambda: defense(lambda x, rng: (x + 0.05 * rng.normal(*x.shape[1:])).clamp(0, 1), random=True),
     "gamma": lambda: defense(lambda x: (x + 1e-3).clamp(max=1) ** 0.8),
     "smaller": lambda: defense(
@@ -155,6 +221,8 @@ HONEST = {
     "tiles": lambda: defense(lambda x: F.interpolate(F.adaptive_avg_pool2d(x, 2), x.shape[2:])),
     "array": lambda: defense(lambda x: torch.from_numpy(x.numpy(force=True) ** 2).to(x.device), differentiable=False),
     "network": lambda: defense(torch.nn.AvgPool2d(3, 1, 1)),
+    "remembered": lambda: defense(remembering()),
+    "scores in numpy": lambda: quality(counted, differentiable=False),
     "contrast": lambda: quality(contrast),
     "sharpness": lambda: quality(sharpness),
     "distance": lambda: ih.metric(
@@ -172,6 +240,35 @@ def test_a_lie_fails_a_quick_check(name: str, images: torch.Tensor) -> None:
 @pytest.mark.parametrize("name", HONEST)
 def test_an_honest_object_fails_none(name: str, images: torch.Tensor) -> None:
     assert list(failed_checks(local(HONEST[name]()), [images])) == []
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_what_only_a_gpu_would_show_is_a_flag_without_one(name: str, images: torch.Tensor) -> None:
+    """Nothing else is found, because nothing else is wrong."""
+    (line,) = failed_checks(local(FORGOTTEN[name]()), [images])
+    assert line.startswith('fails the check "keeps every tensor on its device": ')
+
+
+def test_a_flag_names_the_line_that_mixes_devices(images: torch.Tensor) -> None:
+    (line,) = failed_checks(local(FORGOTTEN["constant"]()), [images])
+    assert re.search(r"test_examination.py:\d+: aten.mul.Tensor got tensors on cpu and cuda:0$", line)
+
+
+def test_the_trial_on_a_simulated_gpu_leaves_nothing_behind(images: torch.Tensor) -> None:
+    own = remembering()
+    assert list(failed_checks(local(defense(own)), [images])) == []
+    assert own(images).device.type == "cpu"
+
+
+def test_where_a_process_cannot_be_copied_one_line_says_what_was_not_checked(
+    monkeypatch: pytest.MonkeyPatch, images: torch.Tensor
+) -> None:
+    monkeypatch.delattr("os.fork")
+    own = local(defense(Holding()))
+    with pytest.warns(UserWarning, match=r"^whether local/it keeps its tensors on a GPU was not checked") as said:
+        found = [*failed_checks(own, [images]), *failed_checks(own, [images])]
+    assert found == []
+    assert len(said) == 1
 
 
 def test_a_liar_is_flagged_everywhere_and_wins_nothing() -> None:
