@@ -22,6 +22,7 @@ from imharness.results.boards import Board
 from imharness.results.report import TrackReport
 from imharness.results.tasks import TaskSpec
 from imharness.running.projections import Followed, follow
+from imharness.running.target import as_large
 
 __all__ = [
     "Asset",
@@ -43,6 +44,7 @@ __all__ = [
     "Track",
     "TrackReport",
     "Work",
+    "as_large",
     "check_names",
     "follow",
     "hookimpl",

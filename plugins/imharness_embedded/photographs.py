@@ -155,7 +155,8 @@ class SeverityLadder(ImageDataset):
 
     def build(self, device: torch.device) -> ImageSet:
         """Return the clean crops and their distortions; severity 0 is clean."""
-        names, stack, columns = [], [], {key: [] for key in ("mos", "reference", "photograph", "family", "severity")}
+        names, stack, clean = [], [], []
+        columns = {key: [] for key in ("mos", "reference", "photograph", "family", "severity")}
         for number, source in enumerate(self.sources()):
             for position, crop in enumerate(crops(source, self.size, self.per_photograph)):
                 reference = f"{Path(source).stem}-{position}"
@@ -165,10 +166,12 @@ class SeverityLadder(ImageDataset):
                     image = FAMILIES[family](crop, severity, rng) if severity else crop
                     names.append(name)
                     stack.append(np.clip(np.rint(image), 0, 255).astype(np.uint8))
+                    clean.append(crop)
                     facts = (-float(severity), reference, Path(source).stem, family, severity)
                     for column, value in zip(columns, facts, strict=True):
                         columns[column].append(value)
-        return image_set(names, np.stack(stack), columns, "minus the severity of the distortion, not human judgements")
+        proxy = "minus the severity of the distortion, not human judgements"
+        return image_set(names, np.stack(stack), columns, proxy, np.stack(clean))
 
 
 class Pictures(SeverityLadder):
@@ -222,15 +225,18 @@ class Thumbnails(ImageDataset):
         return image_set(names, np.stack(stack), columns, "the photograph a crop comes from")
 
 
-def image_set(names: Sequence[str], stack: Array, columns: dict[str, list], proxy: str) -> ImageSet:
-    """Return uint8 ``(N, H, W, 3)`` as images with columns."""
-    pixels = torch.from_numpy(stack)
+def image_set(
+    names: Sequence[str], stack: Array, columns: dict[str, list], proxy: str, originals: Array | None = None
+) -> ImageSet:
+    """Return uint8 ``(N, H, W, 3)`` as images with columns, and perhaps with the undistorted images."""
 
-    def load(positions: Sequence[int]) -> torch.Tensor:
-        return pixels[list(positions)].permute(0, 3, 1, 2).float().div(255).contiguous()
+    def loading(pixels: torch.Tensor) -> Callable[[Sequence[int]], torch.Tensor]:
+        return lambda positions: pixels[list(positions)].permute(0, 3, 1, 2).float().div(255).contiguous()
 
     shapes = tuple((stack.shape[1], stack.shape[2]) for _ in names)
-    return ImageSet(tuple(names), shapes, load, {k: np.array(v) for k, v in columns.items()}, proxy)
+    clean = None if originals is None else loading(torch.from_numpy(originals))
+    known = {k: np.array(v) for k, v in columns.items()}
+    return ImageSet(tuple(names), shapes, loading(torch.from_numpy(stack)), known, proxy, clean)
 
 
 @hookimpl

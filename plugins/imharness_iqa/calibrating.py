@@ -10,6 +10,7 @@ from imharness.images import BaseAttack
 from imharness.tracks import StepContext, StepResult, step
 from imharness_iqa.apart import apart, photographs_of
 from imharness_iqa.calibration import TARGETS, calibrated, mean_distortion
+from imharness_iqa.references import attacked_with
 from imharness_iqa.sampling import spread_over
 from imharness_iqa.steps import built, distances_of, names_of, target_of
 
@@ -49,12 +50,13 @@ def distortion_on(context: StepContext, images: ImageSet) -> Callable[[BaseAttac
     """Return a function: attack with other parameters -> its mean distortion over images, of the kind it declares."""
 
     def distortion(tried: BaseAttack) -> float:
-        perturb = built(context, tried)
+        perturb = built(context, tried, images)
 
         def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
             names = names_of(images, positions)
             rng = context.rng(names, "attack", tried.label)
-            rounded = perturb(batch, target_of(context, names), rng).mul(255).round() / 255
+            target = target_of(context, names, **attacked_with(context, images, positions))
+            rounded = perturb(batch, target, rng).mul(255).round() / 255
             return distances_of(context, "", rounded, batch)
 
         return mean_distortion(context.map(images, measure), tried.info.distortion)

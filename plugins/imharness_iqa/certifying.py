@@ -1,15 +1,16 @@
 """The steps of certified scores, and the plan of their tasks."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
 
 from imharness.data import ImageSet
 from imharness.images import Certificate, Certification
-from imharness.tracks import Planned, Planner, StepContext, StepResult, step
+from imharness.tracks import Planned, Planner, Step, StepContext, StepResult, step
 from imharness_iqa.apart import photographs_of
+from imharness_iqa.references import compares, scored, threat
 from imharness_iqa.sampling import spread_over
 from imharness_iqa.smoothing import ClassSmoothing, MedianSmoothing
 from imharness_iqa.steps import names_of, stored_images
@@ -21,14 +22,19 @@ def plan_certificates(
     count: int,
     attacked: Planned | None = None,
     names: Mapping[str, str] | None = None,
+    steps: tuple[Step, Step] | None = None,
 ) -> list[tuple[Certification, Planned]]:
-    """Plan certificates of `count` clean or attacked images; certifications with the same noise share a noisy pass."""
+    """Plan certificates of `count` clean or attacked images; certifications with the same noise share a noisy pass.
+
+    `steps`: the noisy pass and the certificates, `smooth` and `certify` if nothing else is said.
+    """
+    passes, promises = steps or (smooth, certify)
     options = {"attacked": attacked is not None, "images": count, **(names or {})}
     needs = {"attacked": attacked} if attacked is not None else {}
     found = []
     for certification in certifications:
-        noisy = cells.task(smooth, {"defense": certification.noisy()}, options=options, needs=needs)
-        planned = cells.task(certify, {"defense": certification}, options=options, needs={"noisy": noisy})
+        noisy = cells.task(passes, {"defense": certification.noisy()}, options=options, needs=needs)
+        planned = cells.task(promises, {"defense": certification}, options=options, needs={"noisy": noisy})
         found.append((certification, planned))
     return found
 
@@ -51,21 +57,38 @@ def plan_inside(
 @step(version="3", shared=True)
 def smooth(context: StepContext) -> StepResult:
     """Score noisy copies of some images, clean or attacked; several certifications read one pass."""
-    every, metric = context.images(), context.build("metric")
+    every = context.images()
     images, places = _certified(context)
-    noisy = context.build("defense", method="smooth")
+    noisy = noisy_scores(context, images)
     attacked = stored_images(every, context.need("attacked")) if context.options["attacked"] else None
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         shown = batch if attacked is None else attacked([places[p] for p in positions]).to(batch.device)
         started = time.perf_counter()
-        scores = noisy(metric, shown, context.rng(names_of(images, positions), "smoothing")).cpu()  # waits for a GPU
+        scores = noisy(positions, shown, "smoothing").cpu()  # waits for a GPU
         took = scores.new_full((len(scores),), (time.perf_counter() - started) / len(scores), dtype=torch.float64)
         return {"scores": scores, "seconds": took}
 
     found = context.map(images, measure)
     seconds = found.pop("seconds").mean()
     return StepResult(arrays=found, facts={"seconds": seconds})
+
+
+def noisy_scores(context: StepContext, images: ImageSet) -> Callable[[Sequence[int], torch.Tensor, str], torch.Tensor]:
+    """Return the noisy pass over images of a set: positions, images and the purpose of the noise -> ``(N, S, V)``.
+
+    A metric that compares scores the copies of one image at a time, so that all have one reference.
+    """
+    smooth, score = context.build("defense", method="smooth"), scored(context, images)
+
+    def several(positions: Sequence[int], batch: torch.Tensor, purpose: str) -> torch.Tensor:
+        rng = context.rng(names_of(images, positions), purpose)
+        return smooth(lambda copies: score([positions[0]] * len(copies), copies), batch, rng)
+
+    def one_by_one(positions: Sequence[int], batch: torch.Tensor, purpose: str) -> torch.Tensor:
+        return torch.cat([several([p], batch[i : i + 1], purpose) for i, p in enumerate(positions)])
+
+    return one_by_one if compares(context) else several
 
 
 @step(version="4")
@@ -94,14 +117,37 @@ def certify(context: StepContext) -> StepResult:
 
 
 @step(version="1", shared=True)
+def smooth_compared(context: StepContext) -> StepResult:
+    """Score noisy copies of some images against their references, as the step `smooth` does."""
+    return smooth(context)
+
+
+@step(version="1")
+def certify_compared(context: StepContext) -> StepResult:
+    """Certify scores against references as the step `certify` does: x' may be anywhere near, the reference stays."""
+    found, (images, _) = certify(context), _certified(context)
+    metric = context.component("metric")
+    columns = {
+        "photograph": photographs_of(images),
+        "threat": [threat(images)] * len(images),
+        "range": np.full(len(images), metric.bounds[1] - metric.bounds[0]),
+    }
+    return StepResult(rows={**found.rows, **columns})
+
+
+COMPARED = (smooth_compared, certify_compared)
+"""The steps of certificates of full-reference metrics."""
+
+
+@step(version="1", shared=True)
 def inside(context: StepContext) -> StepResult:
     """Certify attacked images that were pulled back into the radius of each image's own certificate.
 
     `distance`: Euclidean, from the image; NaN where the certificate has no radius.
     """
-    every, metric = context.images(), context.build("metric")
+    every = context.images()
     images, places = _certified(context)
-    noisy, attacked = context.build("defense", method="smooth"), stored_images(every, context.need("attacked"))
+    noisy, attacked = noisy_scores(context, images), stored_images(every, context.need("attacked"))
     radius = torch.from_numpy(np.nan_to_num(context.need("certified").rows["reach"]))
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -109,8 +155,7 @@ def inside(context: StepContext) -> StepResult:
         length = torch.linalg.vector_norm(change.flatten(1), dim=1)
         distance = length.minimum(radius[positions].to(length))
         shown = batch + (distance / length.clamp(min=1e-9)).view(-1, 1, 1, 1) * change
-        scores = noisy(metric, shown, context.rng(names_of(images, positions), "inside"))
-        return {"scores": scores, "distance": distance}
+        return {"scores": noisy(positions, shown, "inside"), "distance": distance}
 
     made = context.map(images, measure)
     found = context.build("defense")(torch.from_numpy(np.asarray(made["scores"])), context.component("metric").bounds)

@@ -36,11 +36,15 @@ class Listing:
 
 
 class Scores(NamedTuple):
-    """The rows of a table of scores: names of files, their scores and, if a column has them, their photographs."""
+    """The rows of a table of scores: names of files, their scores and, if columns have them, what they were made of.
+
+    `photographs` says which images are not independent, `references` names files of undistorted images.
+    """
 
     names: list[str]
     scores: list[float]
     photographs: list[str]
+    references: list[str]
 
 
 class FolderDataset(ImageDataset):
@@ -76,11 +80,10 @@ class FolderDataset(ImageDataset):
             listing = self.listing()
         except HarnessError:
             return ""
-        known = (listing.columns.get(name, ()) for name in ("mos", "photograph"))
+        known = (listing.columns.get(name, ()) for name in ("mos", "photograph", "reference"))
         scores = "\n".join(str(value) for column in known for value in column)
-        return hashlib.sha256(
-            f"{_state(listing.folder / name for name in listing.names)}\n{scores}".encode()
-        ).hexdigest()
+        files = dict.fromkeys(map(str, (*listing.names, *listing.columns.get("reference", ()))))
+        return hashlib.sha256(f"{_state(listing.folder / name for name in files)}\n{scores}".encode()).hexdigest()
 
     def build(self, device: torch.device) -> ImageSet:
         """Return the images, grouped by size; raises `ContractError` for missing files.
@@ -106,13 +109,25 @@ class FolderDataset(ImageDataset):
         names = tuple(listing.names[i] for i in kept)
         columns = {key: np.array([values[i] for i in kept]) for key, values in listing.columns.items()}
         columns.setdefault("mos", np.full(len(names), np.nan))
-        paths = [listing.folder / name for name in names]
+        shapes, originals = tuple(sizes[name] for name in names), columns.get("reference")
+        return ImageSet(
+            names,
+            shapes,
+            _loading([listing.folder / name for name in names], shapes),
+            columns,
+            listing.proxy,
+            None if originals is None else _loading([listing.folder / str(name) for name in originals], shapes),
+        )
 
-        def load(positions: Sequence[int]) -> Images:
-            stack = np.stack([_decoded(paths[p], sizes[names[p]]) for p in positions])
-            return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
 
-        return ImageSet(names, tuple(sizes[name] for name in names), load, columns, listing.proxy)
+def _loading(paths: Sequence[Path], sizes: Sequence[tuple[int, int] | None]) -> Callable[[Sequence[int]], Images]:
+    """Return what loads files, each of the size that it must have."""
+
+    def load(positions: Sequence[int]) -> Images:
+        stack = np.stack([_decoded(paths[p], sizes[p]) for p in positions])
+        return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
+
+    return load
 
 
 def _size(path: Path) -> tuple[int, int] | None:
@@ -129,7 +144,11 @@ def _decoded(path: Path, size: tuple[int, int] | None) -> np.ndarray:
     except UsageError as error:
         raise ContractError(f"{error}; replace it, or remove it from the list") from None
     if pixels.shape[:2] != size:
-        raise ContractError(f"{path} is rotated in a way that its header does not declare; replace it")
+        shown = "x".join(map(str, pixels.shape[1::-1]))
+        raise ContractError(
+            f"{path} has {shown} px once it is read, which is not the size that its header or the image made from it "
+            "has; replace it"
+        )
     return pixels
 
 
@@ -217,25 +236,28 @@ def read_scores(
     score: Sequence[str],
     only: Mapping[str, str] | None = None,
     photograph: Sequence[str] = (),
+    reference: Sequence[str] = (),
 ) -> Scores:
     """Return the rows of a table, each fact from the first of the given column names that the table has.
 
-    `only`: column -> the value that a row must have there. `photograph` need not be there. Raises `UsageError` that
-    names the column or the line.
+    `only`: column -> the value that a row must have there. `photograph` and `reference` need not be there. Raises
+    `UsageError` that names the column or the line.
     """
     table, only = read_csv(path), only or {}
     have = ", ".join(map(repr, table.columns[:20])) or "none"
-    columns = [next((c for c in wanted if c in table.columns), "") for wanted in (name, score, photograph)]
+    columns = [next((c for c in wanted if c in table.columns), "") for wanted in (name, score, photograph, reference)]
     for wanted, column in [*zip((name, score), columns[:2], strict=True), *(((key,), key) for key in only)]:
         if column not in table.columns:
             raise UsageError(f"{path} has no column {' or '.join(wanted)}; it has: {have}.")
-    found = Scores([], [], [])
+    found = Scores([], [], [], [])
     for line, row in table.rows():
         if all(row[column] == value for column, value in only.items()):
             found.names.append(named_file(path, line, row[columns[0]]))
             found.scores.append(number(row[columns[1]], f"{path}, line {line}: {columns[1]}"))
             if columns[2]:
                 found.photographs.append(row[columns[2]])
+            if columns[3]:
+                found.references.append(named_file(path, line, row[columns[3]]))
     names = found.names
     doubles = sorted({n for n in names if names.count(n) > 1}) if len(set(names)) < len(names) else []
     if doubles:

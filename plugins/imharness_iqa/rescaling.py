@@ -3,6 +3,8 @@
 from abc import abstractmethod
 from typing import Any, ClassVar
 
+import torch
+
 from imharness.images import DefenseInfo, Images, Scores, Target
 from imharness.tracks import Component
 
@@ -30,6 +32,6 @@ class RescaledTarget:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._target, name)
 
-    def __call__(self, images: Images) -> Scores:
+    def __call__(self, images: Images, rows: torch.Tensor | None = None) -> Scores:
         """Return the mapped scores, higher = the attack does better."""
-        return self._sign * self._rescaling.rescaled(self._sign * self._target(images), self._bounds)
+        return self._sign * self._rescaling.rescaled(self._sign * self._target(images, rows), self._bounds)

@@ -1,10 +1,10 @@
 """The steps of the track: what its cells compute for each image."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
 from imharness.data import ImageSet
 from imharness.images import (
@@ -13,9 +13,11 @@ from imharness.images import (
     ImageRng,
     Perturb,
     Purification,
+    Target,
 )
-from imharness.tracks import Output, StepContext, StepResult, step
+from imharness.tracks import Output, StepContext, StepResult, as_large, step
 from imharness_iqa.apart import apart, photographs_of
+from imharness_iqa.references import Scored, attacked_with, check_alike, references, scored, threat
 from imharness_iqa.rescaling import RescaledTarget, Rescaling
 from imharness_iqa.sampling import colourfulness, spatial_information
 
@@ -54,9 +56,9 @@ def clean(context: StepContext) -> StepResult:
 @step(version="3", shared=True)
 def defended(context: StepContext) -> StepResult:
     """Score every defended image: f(D(x))."""
-    images, score = context.images(), scoring(context)
-    clean = _clean(context, images)
-    found = context.map(images, lambda positions, batch: {"score": score(clean(positions, batch))})
+    images = context.images()
+    score, clean = scoring(context, images), _clean(context, images)
+    found = context.map(images, lambda positions, batch: {"score": score(positions, clean(positions, batch))})
     trained = [TUNED in context.roles] * len(images)
     return StepResult(rows={"name": list(images.names), "trained": trained, **found})
 
@@ -90,28 +92,27 @@ def fit(context: StepContext) -> StepResult:
     most = min(int(context.options["fit_images"]), len(context.images()))
     images = apart(context.images(limited=False), tested, "fit_dataset").first(most)
     pixels = images.load(list(range(len(images)))).to(context.device)
-    train, target = (
-        context.build("attack", method="fit"),
-        target_of(context, ["training"], counted=False, versions=False),
-    )
+    train, compared = context.build("attack", method="fit"), attacked_with(context, images, range(len(images)))
+    target = target_of(context, ["training"], counted=False, versions=False, **compared)
     tensors = train(pixels, target, context.generator("fit"), context.progress)
-    return StepResult(arrays={name: tensor.cpu().numpy() for name, tensor in tensors.items()})
+    rows = {"threat": [threat(images)]} if compared else {}
+    return StepResult(rows=rows, arrays={name: tensor.cpu().numpy() for name, tensor in tensors.items()})
 
 
 @step(version="5", shared=True)
 def attack(context: StepContext) -> StepResult:
     """Attack every image; the result is rounded to 8 bits before anything reads it."""
     images, component = context.images(), at_strength(context)
-    perturb, metric = built(context, component), context.build("metric")
+    perturb, score = built(context, component, images), scored(context, images)
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         names = names_of(images, positions)
-        target = target_of(context, names)
+        target = target_of(context, names, **attacked_with(context, images, positions))
         attacked = perturb(batch, target, context.rng(names, "attack", component.label)).mul(255).round().byte()
         rounded = attacked.float() / 255
         return {
             stack_name(batch.shape[2:]): attacked,
-            "score": metric(rounded),
+            "score": score(positions, rounded),
             "queries": target.queries,
             **distances_of(context, "", rounded, batch),
         }
@@ -133,32 +134,34 @@ def at_strength(context: StepContext) -> BaseAttack:
     return component.with_parameters(**{str(found["field"][place]): int(value) if value.is_integer() else value})
 
 
-def built(context: StepContext, component: BaseAttack) -> Perturb:
-    """Return an attack; one that has to be trained gets the weights from the step `fit`."""
+def built(context: StepContext, component: BaseAttack, images: ImageSet) -> Perturb:
+    """Return an attack on images; one that has to be trained gets the weights from the step `fit`."""
     if not isinstance(component, FittedAttack):
         return context.build(component)
-    learnt = {name: torch.from_numpy(array) for name, array in context.need("fitted").arrays.items()}
+    fitted = context.need("fitted")
+    check_alike(context, images, fitted.rows.get("threat", ()))
+    learnt = {name: torch.from_numpy(array) for name, array in fitted.arrays.items()}
     return context.build(component, learnt)
 
 
 @step(version="3", shared=True)
 def evaluate(context: StepContext) -> StepResult:
     """Score the defended attacked images, f(D(x')), and compare them with x, x' and D(x)."""
-    images, score = context.images(), scoring(context)
-    made = context.need("attacked")
+    images = context.images()
+    score, made = scoring(context, images), context.need("attacked")
     attacked_images, clean = stored_images(images, made), _clean(context, images)
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         attacked = attacked_images(positions).to(batch.device)
         cleaned = purified(context, images, positions, attacked)
-        shown, shown_clean = _as_large(cleaned, batch), _as_large(clean(positions, batch), batch)
+        shown, shown_clean = as_large(cleaned, batch), as_large(clean(positions, batch), batch)
         compared = _compared(context, images, positions, cleaned, batch)
         if shown_clean is batch:  # a training defense leaves images as they are
             defended = {f"defended_{name}": compared[name] for name in context.measures("distance")}
         else:
             defended = distances_of(context, "defended_", shown, shown_clean)
         return {
-            "score": score(cleaned),
+            "score": score(positions, cleaned),
             **compared,
             **distances_of(context, "attacked_", shown, attacked),
             **defended,
@@ -166,6 +169,40 @@ def evaluate(context: StepContext) -> StepResult:
 
     found = context.map(images, measure)
     return StepResult(rows={"name": list(images.names), "gradient": made.rows["gradient"], **found})
+
+
+@step(version="1", shared=True)
+def attack_compared(context: StepContext) -> StepResult:
+    """Attack every image as the step `attack` does, on a full-reference metric; `references` says which way."""
+    return attack(context)
+
+
+@step(version="1", shared=True)
+def evaluate_compared(context: StepContext) -> StepResult:
+    """Compare x, D(x), x' and D(x') with the reference, as the step `evaluate` does, and say what x' passes for.
+
+    With f(r, x) for the score of x against its reference r, `source` is f(r, x), `defended` f(r, D(x)) and `score`
+    f(r, D(x')). `own`: whether x is its own reference. If x' is to pass for closer to its reference, such an x cannot
+    be attacked.
+    """
+    images, metric = context.images(), context.component("metric")
+    plain, score, clean = scored(context, images), scoring(context, images), _clean(context, images)
+    found = evaluate(context)
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        same = (references(images, positions, batch.device) == batch).flatten(1).all(dim=1)
+        return {"source": plain(positions, batch), "defended": score(positions, clean(positions, batch)), "own": same}
+
+    columns = {
+        "photograph": photographs_of(images),
+        "mos": images.columns["mos"],
+        "threat": [threat(images)] * len(images),
+        "sign": np.full(len(images), metric.closeness),
+        "lower": np.full(len(images), metric.bounds[0]),
+        "upper": np.full(len(images), metric.bounds[1]),
+        "proxy": [images.proxy] * len(images),
+    }
+    return StepResult(rows={**found.rows, **columns, **context.map(images, measure)})
 
 
 @step(version="1", shared=True)
@@ -208,8 +245,11 @@ def gallery(context: StepContext) -> StepResult:
     return StepResult(rows=rows, arrays=arrays)
 
 
-def target_of(context: StepContext, names: Sequence[str], *, counted: bool = True, versions: bool = True):
-    """Return what an attack works on: the metric, or the metric behind a defense that it knows."""
+def target_of(context: StepContext, names: Sequence[str], **further: Any) -> Target:
+    """Return what an attack works on: the metric, or the metric behind a defense that it knows.
+
+    `further`: other arguments of `StepContext.target`, such as those of `attacked_with`.
+    """
     through = context.component("defense") if context.options["adaptive"] else None
     defense = "defense" if isinstance(through, Purification) else None
     target = context.target(
@@ -218,23 +258,23 @@ def target_of(context: StepContext, names: Sequence[str], *, counted: bool = Tru
         attack="attack",
         defense=defense,
         samples=int(context.options["samples"]),
-        counted=counted,
-        versions=versions,
         stand_in=STAND_IN if STAND_IN in context.roles else None,
+        **further,
     )
     if not isinstance(through, Rescaling):
         return target
     metric = context.component("metric")
-    return RescaledTarget(target, through, metric.bounds, metric.closeness)
+    sign = metric.closeness if further.get("towards", True) else -metric.closeness
+    return RescaledTarget(target, through, metric.bounds, sign)
 
 
-def scoring(context: StepContext) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return what scores defended images."""
-    score, defense = context.build(scorer(context)), context.component("defense")
+def scoring(context: StepContext, images: ImageSet) -> Scored:
+    """Return what scores defended images of a set."""
+    score, defense = scored(context, images, scorer(context)), context.component("defense")
     if not isinstance(defense, Rescaling):
         return score
     bounds = context.component("metric").bounds
-    return lambda images: defense.rescaled(score(images), bounds)
+    return lambda positions, batch: defense.rescaled(score(positions, batch), bounds)
 
 
 def gradient(context: StepContext, role: str = "attack") -> str:
@@ -270,18 +310,11 @@ def _draws(context: StepContext, images: ImageSet, positions: list[int], role: s
     return context.rng(names_of(images, positions), "defense", context.component(role).label)
 
 
-def _as_large(images: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return images resized to the size of `like`, for comparisons only."""
-    if images.shape == like.shape:
-        return images
-    return F.interpolate(images, like.shape[2:], mode="bicubic", antialias=True, align_corners=False).clamp(0, 1)
-
-
 def _compared(
     context: StepContext, images: ImageSet, positions: list[int], cleaned: torch.Tensor, batch: torch.Tensor
 ) -> dict[str, torch.Tensor]:
     """Return the distances of defended images from the originals; ``<distance>_undone``: of those moved back."""
-    raw = distances_of(context, "", _as_large(cleaned, batch), batch)
+    raw = distances_of(context, "", as_large(cleaned, batch), batch)
     defense: Purification = context.component("defense")
     undo = context.build("defense", method="inverse") if isinstance(defense, Purification) else None
     if undo is None:

@@ -1,4 +1,4 @@
-"""Track 1: defenses against attacks on no-reference image-quality metrics."""
+"""Track 1: defenses against attacks on image-quality metrics, of single images and of images with their reference."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
@@ -12,6 +12,7 @@ from imharness.images import (
     BaseAttack,
     Certification,
     FittedAttack,
+    FullReferenceMetric,
     Info,
     NoReferenceMetric,
     Purification,
@@ -34,16 +35,18 @@ from imharness_iqa.apart import training_split
 from imharness_iqa.audit import IDENTITY, SEARCH, audit, unaware
 from imharness_iqa.calibrating import calibrate
 from imharness_iqa.calibration import Preset, at, located, published, read_presets
-from imharness_iqa.certifying import certify, inside, plan_certificates, plan_inside, smooth
+from imharness_iqa.certifying import COMPARED, certify, inside, plan_certificates, plan_inside, smooth
 from imharness_iqa.rescaling import Rescaling
 from imharness_iqa.steps import (
     CALIBRATED,
     STAND_IN,
     TUNED,
     attack,
+    attack_compared,
     clean,
     defended,
     evaluate,
+    evaluate_compared,
     fit,
     gallery,
     purify,
@@ -68,10 +71,14 @@ NAMING = {
     "trained": "metric",
     "transfer": "attack",
     "certified": "attack",
+    "compared": "attack",
     "samples_of": "defense",
     "shown": "attack",
 }
 """The options that name components, with the kind of component."""
+
+ALONE, AGAINST = (attack, evaluate), (attack_compared, evaluate_compared)
+"""The steps of attacked images: on metrics of single images, and on metrics that compare with a reference."""
 
 
 class IqaTrack(Track):
@@ -96,6 +103,9 @@ class IqaTrack(Track):
         certify,
         inside,
         gallery,
+        attack_compared,
+        evaluate_compared,
+        *COMPARED,
     )
     own_objects = {"defense": Purification, "metric": NoReferenceMetric, "attack": Attack}
     yardsticks = {
@@ -156,6 +166,10 @@ class IqaTrack(Track):
     )
     certified: tuple[str, ...] = Field(
         default=("*",), description="Attacks whose images certified defenses see; * means all, !id not this one."
+    )
+    compared: tuple[str, ...] = Field(
+        default=("*",),
+        description="Attacks that are made on full-reference metrics; * means all, !id not this one.",
     )
     samples: int = Field(
         default=10,
@@ -219,6 +233,19 @@ class IqaTrack(Track):
                             images, names = self.certified_images, attacked.names
                             plan_certificates(attacked.cells, certifications, images, shared, names)
                             plan_inside(attacked.cells, promised, images, shared, names)
+            for compares in selection.of(FullReferenceMetric):
+                cells = planner.within(dataset=dataset, metric=compares)
+                plan_certificates(cells, certifications, self.certified_images, steps=COMPARED)
+                for attacker in (a for a in attacks if _named(a, self.compared)):
+                    for strength in self.strengths:
+                        attacked = _Attack(
+                            self, cells, attacker, compares, strength, presets, distances, tested, cleaned
+                        )
+                        shared = attacked.plan(defenses, ())
+                        attacked.plan_around([{"defense": r} for r in rescalings], shared)
+                        if _named(attacker, self.certified):
+                            images, names = self.certified_images, attacked.names
+                            plan_certificates(attacked.cells, certifications, images, shared, names, COMPARED)
 
     def _audit(self, planner: Planner, selection: Selection) -> None:
         """Plan the audit of each defense's gradients on one metric; for training defenses, on its new weights."""
@@ -279,7 +306,7 @@ class _Attack:
         track: IqaTrack,
         cells: Planner,
         attack: BaseAttack,
-        metric: NoReferenceMetric,
+        metric: NoReferenceMetric | FullReferenceMetric,
         strength: str,
         presets: Mapping[tuple[str, str], Preset],
         distances: Mapping[str, Component],
@@ -287,7 +314,8 @@ class _Attack:
         cleaned: Mapping[str, Planned],
     ) -> None:
         self.track, self.attack, self.measures, self.tested = track, attack, {"distance": distances}, tested
-        self.cleaned = cleaned
+        self.cleaned, compares = cleaned, isinstance(metric, FullReferenceMetric)
+        self.steps = AGAINST if compares else ALONE
         preset = presets.get((attack.info.id, metric.info.id))
         self.known = not track.calibration_dataset or (preset is not None and strength in preset.strengths)
         own = at(attack, metric.info.id, strength, presets) if self.known else attack
@@ -345,7 +373,8 @@ class _Attack:
         if not self.known:
             needs[CALIBRATED] = self._calibrated()
             options[CALIBRATED] = True
-        return self.cells.task(attack, through, options={**options, **self.names}, measures=self.measures, needs=needs)
+        options |= self.names
+        return self.cells.task(self.steps[0], through, options=options, measures=self.measures, needs=needs)
 
     def _fitted(self, options: Mapping[str, str | int | bool], through: Mapping[str, Component]) -> dict[str, Planned]:
         """Plan the training of an attack that has to be trained."""
@@ -377,7 +406,8 @@ class _Attack:
         options, needs = {"adaptive": adaptive, **self.names}, {"attacked": attacked}
         if defense.label in self.cleaned:
             needs["purified"] = self.cleaned[defense.label]
-        self.cells.task(evaluate, {"defense": defense, **trained}, options=options, measures=self.measures, needs=needs)
+        roles = {"defense": defense, **trained}
+        self.cells.task(self.steps[1], roles, options=options, measures=self.measures, needs=needs)
 
 
 def _first_own(metrics: Sequence[NoReferenceMetric]) -> list[NoReferenceMetric]:

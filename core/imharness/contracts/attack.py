@@ -58,6 +58,9 @@ class Target(Protocol):
     ``(N * k, 3, H, W)``, where the k candidates for one image follow each other. It returns float32 ``(N,)`` or
     ``(N * k,)``.
 
+    What is trained in `FittedAttack.fit` may ask about any of the training images, in any order and number. It says in
+    `rows` which training image each image was made from: a metric that compares needs to know.
+
     Attributes:
         differentiable: whether gradients flow back to the images; only for white-box attacks.
         lower: least score on natural images, as the metric declares it, with the sign of the scores returned here.
@@ -66,14 +69,14 @@ class Target(Protocol):
     Raises:
         QueryBudgetExceeded: an image was evaluated more often than `Budget.queries` allows; each image has its own
             count.
-        ContractError: the number of images is not a multiple of N.
+        ContractError: the number of images is not a multiple of N, or it is not known which training images they are.
     """
 
     differentiable: bool
     lower: float
     upper: float
 
-    def __call__(self, images: Images) -> Scores: ...
+    def __call__(self, images: Images, rows: torch.Tensor | None = None) -> Scores: ...
 
     @property
     def queries(self) -> torch.Tensor:

@@ -43,7 +43,8 @@ class FittedAttack(BaseAttack):
 
         Args:
             images: float32 ``(N, 3, H, W)`` in [0, 1]; no table reports on them.
-            target: the target with the metric and defense that are attacked later; it counts no queries here.
+            target: the target with the metric and defense that are attacked later; it counts no queries here. Call it
+                as ``target(changed, rows)``, where `rows` are the positions in `images`, int64 ``(n,)``.
             rng: a generator that only this training uses.
             progress: call it to tell how far the training is.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -35,6 +36,9 @@ class ImageSet:
     """Positions of images of one shape -> float32 ``(n, 3, H, W)`` on the CPU, multiples of 1/255."""
     columns: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     proxy: str = ""
+    originals: Callable[[Sequence[int]], Images] | None = None
+    """Positions of images of one shape -> the undistorted image that each was made from, like `load`; None if the set
+    has no such images. An image that was not distorted is its own original."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -48,12 +52,14 @@ class ImageSet:
     def at(self, places: Sequence[int]) -> ImageSet:
         """Return the images at the given positions, in the given order."""
         columns = {name: values[list(places)] for name, values in self.columns.items()}
+        originals = self.originals
         return ImageSet(
             tuple(self.names[p] for p in places),
             tuple(self.shapes[p] for p in places),
             lambda own: self.load([places[p] for p in own]),
             columns,
             self.proxy,
+            None if originals is None else lambda own: originals([places[p] for p in own]),
         )
 
     def batches(self, size: int) -> Iterator[list[int]]:
@@ -74,13 +80,14 @@ class ImageSetKind(Only):
             if len(column) != len(found):
                 raise ContractError(f"{who}: column {name} has {len(column)} values for {len(found)} images")
 
-        def load(positions: Sequence[int]) -> Images:
-            images = found.load(positions)
+        def checked(load: Callable[[Sequence[int]], Images], positions: Sequence[int]) -> Images:
+            images = load(positions)
             shape = {"shape": (3, *found.shapes[positions[0]])} if len(positions) else {}
             ImageBatch("shape").check(images, shape, len(positions), who)
             return images
 
-        return replace(found, load=load)
+        own = None if found.originals is None else partial(checked, found.originals)
+        return replace(found, load=partial(checked, found.load), originals=own)
 
 
 class ImageDataset(Component, Builds[ImageSet]):

@@ -138,12 +138,14 @@ class StepContext(Protocol):
         samples: int = 1,
         counted: bool = True,
         reference: Images | None = None,
+        towards: bool = False,
         stand_in: str | None = None,
         versions: bool = True,
     ) -> Target:
         """Return the target of an attack: the metric, behind the defense if the attack is adaptive.
 
-        With a `reference` for each image, the attack raises the distance from it that a full-reference metric measures.
+        With a `reference` for each image, the attack raises the distance from it that a full-reference metric measures,
+        or, `towards` it, lowers that distance. What comes out of the defense is then resized to the reference's size.
         If the defense is random, `samples` defended copies are averaged (expectation over transformation). The
         component with the role `stand_in`, or else the identity, lends its gradient to a defense that has none (see
         `DefenseInfo`). With the task's option `precision` set to "fast", gradients are computed in bfloat16; with

@@ -152,6 +152,7 @@ class TaskContext:
         samples: int = 1,
         counted: bool = True,
         reference: torch.Tensor | None = None,
+        towards: bool = False,
         stand_in: str | None = None,
         versions: bool = True,
     ) -> MetricTarget:
@@ -164,14 +165,14 @@ class TaskContext:
             copies = samples if self.component(defense).info.random else 1
         return MetricTarget(
             self._cache.built(scored),
-            scored.bounds if reference is None else (0.0, 1.0),  # distances declare no bounds
+            scored.bounds if reference is None else scored.info.bounds or (0.0, 1.0),  # few distances declare bounds
             images=len(names),
             reference=reference,
             purify=purify,
             rng=rng,
             samples=copies,
             differentiable=attacker.info.access == "white_box",
-            sign=scored.closeness if reference is None else -scored.closeness,
+            sign=scored.closeness if reference is None or towards else -scored.closeness,
             budget=attacker.budget().queries if counted else None,
             micro_batch=self._cache.batch_size,
             precision=str(self.options.get("precision", "strict")),

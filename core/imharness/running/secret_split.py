@@ -45,8 +45,11 @@ def hidden(images: ImageSet, seed: str) -> ImageSet:
     Images with the same reference are changed in the same way, so that distances between them and opinions about them
     stay valid.
     """
-    sources = images.columns.get("reference", np.array(images.names))
-    return replace(images, load=lambda p: changed(images.load(p), seed, sources[list(p)])) if seed else images
+    if not seed:
+        return images
+    sources, originals = images.columns.get("reference", np.array(images.names)), images.originals
+    own = None if originals is None else lambda p: changed(originals(p), seed, sources[list(p)])
+    return replace(images, load=lambda p: changed(images.load(p), seed, sources[list(p)]), originals=own)
 
 
 def changed(images: torch.Tensor, seed: str, sources: Iterable[object]) -> torch.Tensor:

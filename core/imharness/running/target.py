@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-from imharness.contracts.randomness import ImageRng, derive_seed
+from imharness.contracts.randomness import ImageRng, derive_seed, generator
 from imharness.contracts.values import Images, Scores
 from imharness.errors import ContractError, QueryBudgetExceeded
 from imharness.running.memory import in_chunks
@@ -24,6 +24,28 @@ Streams = Callable[[int], ImageRng]
 def storable(images: Images) -> Images:
     """Return the images that a file of 8 bits would hold: multiples of 1/255 in [0, 1], contiguous, no gradient."""
     return images.detach().clamp(0, 1).mul(255).round().div(255).contiguous()
+
+
+def as_large(images: Images, like: Images) -> Images:
+    """Return images resized to the height and width of `like`, in [0, 1]; unchanged if they have them."""
+    if images.shape[2:] == like.shape[2:]:
+        return images
+    return F.interpolate(images, like.shape[2:], mode="bicubic", antialias=True, align_corners=False).clamp(0, 1)
+
+
+def beside(images: Images, reference: Images) -> Images:
+    """Return images; each that equals its reference is moved by one grey level, up or down at random, in every value.
+
+    A distance is least at its reference, so that its gradient there is zero or undefined and an attack would not move.
+    Random starts solve the same problem (Madry et al., "Towards Deep Learning Models Resistant to Adversarial Attacks",
+    ICLR 2018, section 3). All images of one size are moved alike, whatever batch they are in.
+    """
+    same = (images == reference).flatten(1).all(dim=1)
+    if not bool(same.any()):
+        return images
+    draw = torch.rand(images.shape[1:], generator=generator(derive_seed("beside", *map(str, images.shape[1:]))))
+    up = torch.where(images <= 0, True, torch.where(images >= 1, False, draw.to(images.device) < 0.5))
+    return torch.where(same.view(-1, 1, 1, 1), images + torch.where(up, 1 / 255, -1 / 255), images)
 
 
 def straight_through(purify: Purify, stand_in: Purify | None = None) -> Purify:
@@ -65,7 +87,8 @@ class MetricTarget:
         bounds: (lower, upper) of the metric itself.
         images: how many images the attack works on; queries are counted for each.
         differentiable: whether the attack may read gradients.
-        reference: one reference for each image, for a metric that compares.
+        reference: one reference for each image, for a metric that compares; of a target for training, one for each
+            training image, and every call then says in `rows` which of them it asks about.
         sign: +1 if the attack raises the metric's score, -1 if it lowers it.
         purify: the defense that an adaptive attack knows.
         rng: the streams from which those of the defense follow; every query and every copy has new ones.
@@ -102,7 +125,7 @@ class MetricTarget:
         self._device = rng.device if rng is not None else torch.device("cpu")
         self._roots: list[int] | None = rng.integers(0, 2**62).tolist() if rng is not None else None
         self._images, self._budget = images, budget
-        self._micro_batch = min(micro_batch, images) if versions else micro_batch
+        self._micro_batch, self._trains = min(micro_batch, images) if versions else micro_batch, not versions
         self._reduced = precision == "search" or (precision == "fast" and differentiable)
         self._asked = torch.zeros(images, dtype=torch.int64)
 
@@ -111,20 +134,38 @@ class MetricTarget:
         """Evaluations of each image so far, int64 ``(N,)``; each score counts once for each defended copy."""
         return self._asked * (1 if self._purify is None else self._samples)
 
-    def __call__(self, images: Images) -> Scores:
+    def __call__(self, images: Images, rows: torch.Tensor | None = None) -> Scores:
         """Return scores ``(N,)`` or ``(N * k,)``; see `imharness.images.Target`."""
         copies, rest = divmod(len(images), self._images)
         if rest or not copies:
             raise ContractError(
                 f"the target has {self._images} images; expected that many or a multiple of it, got {len(images)}"
             )
+        whole = self._references(len(images), rows)
         self._count(copies)
         if self.differentiable and torch.is_grad_enabled() and images.requires_grad:
-            scores = _ScoreWithGradient.apply(images, self)
+            scores = _ScoreWithGradient.apply(images, whole, self)
         else:
             with torch.no_grad():
-                scores = self._chunks(images, self._plain)
+                scores = self._chunks(images, whole, self._plain)
         return scores  # type: ignore[no-any-return]
+
+    def _references(self, count: int, rows: torch.Tensor | None) -> Images | None:
+        """Return the reference of each of `count` images, the candidates for one image following each other."""
+        if self._reference is None:
+            return None
+        if not self._trains:
+            if rows is not None:
+                raise ContractError("`rows` is for training; elsewhere the images of the batch come in their order")
+            return self._reference.repeat_interleave(count // self._images, dim=0)
+        if rows is None or rows.shape != (count,) or rows.is_floating_point() or rows.dtype == torch.bool:
+            raise ContractError(
+                "the metric compares each image with a reference; training asks for scores with `target(images, rows)` "
+                f"where rows, whole numbers ({count},), says which training image each one is"
+            )
+        if bool(((rows < 0) | (rows >= len(self._reference))).any()):
+            raise ContractError(f"there are {len(self._reference)} training images; rows names another one")
+        return self._reference[rows.to(self._reference.device)]
 
     def _count(self, copies: int) -> None:
         if self._budget is not None and int(self._asked.max()) + copies > self._budget:
@@ -139,20 +180,26 @@ class MetricTarget:
 
     def _scored(self, chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> Scores:
         if self._purify is None:
-            return self._sign * self._score(chunk, *compared)
+            return self._sign * self._compare(chunk, compared)
         if self._roots is None:
             raise ContractError("a target behind a defense needs random streams for it")
-        scores = [self._score(self._purify(chunk, streams(sample)), *compared) for sample in range(self._samples)]
+        scores = [self._compare(self._purify(chunk, streams(sample)), compared) for sample in range(self._samples)]
         return self._sign * torch.stack(scores).mean(dim=0)
 
+    def _compare(self, images: Images, compared: tuple[Images, ...]) -> Scores:
+        return self._score(as_large(images, compared[0]), *compared) if compared else self._score(images)
+
     def _chunks(
-        self, images: Images, one: Callable[[Images, Streams, tuple[Images, ...]], torch.Tensor]
+        self,
+        images: Images,
+        references: Images | None,
+        one: Callable[[Images, Streams, tuple[Images, ...]], torch.Tensor],
     ) -> torch.Tensor:
         """Apply `one` chunk by chunk; a chunk that does not fit into memory is halved, and its halves draw the same."""
         copies = len(images) // self._images
         places = torch.arange(len(images)).view(self._images, copies).T.flatten()
         turned = storable(images if copies == 1 else images[places.to(images.device)])
-        whole = () if self._reference is None else (self._reference.repeat(copies, 1, 1, 1),)
+        whole = () if references is None else (references[places.to(references.device)],)
         number, self._number = self._number, self._number + 1
 
         def chunk(start: int, stop: int) -> torch.Tensor:
@@ -166,21 +213,28 @@ class MetricTarget:
         parts, self._micro_batch = in_chunks(len(images), self._micro_batch, chunk)
         return torch.cat(parts)[places.argsort().to(images.device)]
 
-    def with_gradient(self, images: Images) -> tuple[Scores, Images]:
-        """Return scores ``(n,)`` and the gradient of each score with respect to its own image."""
+    def with_gradient(self, images: Images, references: Images | None = None) -> tuple[Scores, Images]:
+        """Return scores ``(n,)`` and the gradient of each score with respect to its own image.
+
+        At an image that equals its reference, the gradient is that of an image `beside` it.
+        """
 
         def one(chunk: Images, streams: Streams, compared: tuple[Images, ...]) -> torch.Tensor:
+            place = beside(chunk, *compared) if compared else chunk
             with torch.enable_grad():
-                leaf = chunk.clone().requires_grad_(True)
+                leaf = place.clone().requires_grad_(True)
                 scores = self._plain(leaf, streams, compared)
                 gradient = None
                 if scores.requires_grad:
                     (gradient,) = torch.autograd.grad(scores.sum(), leaf, allow_unused=True)
             if gradient is None:
                 raise ContractError(NO_GRADIENT)
+            if place is not chunk:
+                with torch.no_grad():
+                    scores = self._plain(chunk, streams, compared)
             return torch.cat([scores.detach()[:, None], gradient.flatten(1)], dim=1)
 
-        joined = self._chunks(images, one)
+        joined = self._chunks(images, references, one)
         return joined[:, 0], joined[:, 1:].reshape(images.shape)
 
 
@@ -188,13 +242,15 @@ class _ScoreWithGradient(torch.autograd.Function):
     """Returns scores, and in the backward pass the vector-Jacobian product of the gradients computed with them."""
 
     @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, images: Images, target: MetricTarget) -> Scores:
-        scores, gradient = target.with_gradient(images)
+    def forward(
+        ctx: torch.autograd.function.FunctionCtx, images: Images, references: Images | None, target: MetricTarget
+    ) -> Scores:
+        scores, gradient = target.with_gradient(images, references)
         ctx.save_for_backward(gradient)
         return scores
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: torch.autograd.function.FunctionCtx, upstream: Scores) -> tuple[Images, None]:
+    def backward(ctx: torch.autograd.function.FunctionCtx, upstream: Scores) -> tuple[Images, None, None]:
         (gradient,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        return upstream.view(-1, 1, 1, 1) * gradient, None
+        return upstream.view(-1, 1, 1, 1) * gradient, None, None

@@ -53,7 +53,9 @@ class Facpa(FittedAttack):
         for _ in range(self.epochs):
             for chosen in torch.randperm(len(images), generator=rng).split(self.batch):
                 batch = images[chosen.to(images.device)]
-                loss = -target((batch + REACH * network(batch)).clamp(0, 1)).mean() / (target.upper - target.lower)
+                loss = -target((batch + REACH * network(batch)).clamp(0, 1), chosen).mean() / (
+                    target.upper - target.lower
+                )
                 optimiser.zero_grad()
                 loss.backward()
                 for parameter in network.parameters():

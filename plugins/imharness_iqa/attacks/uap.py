@@ -50,7 +50,7 @@ class Uap(FittedAttack):
         for _ in range(self.epochs):
             for chosen in torch.randperm(len(images), generator=rng).split(self.batch):
                 batch = images[chosen.to(images.device)]
-                loss = -target((batch + laid(tile, batch)).clamp(0, 1)).mean() / (target.upper - target.lower)
+                loss = -target((batch + laid(tile, batch)).clamp(0, 1), chosen).mean() / (target.upper - target.lower)
                 optimiser.zero_grad()
                 loss.backward()
                 optimiser.step()

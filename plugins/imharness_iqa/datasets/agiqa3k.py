@@ -37,7 +37,7 @@ class Agiqa3k(FolderDataset):
         folder = data_folder("agiqa-3k", SOURCE.page)
         if not (folder / "data.csv").is_file():
             raise Unavailable(f"{folder / 'data.csv'} does not exist", SOURCE.by_hand())
-        names, scores, _ = read_scores(folder / "data.csv", ("name",), ("mos_quality",))
+        names, scores, *_ = read_scores(folder / "data.csv", ("name",), ("mos_quality",))
         place = folder / "images"
         return Listing(place if place.is_dir() else folder, names, {"mos": scores})
 

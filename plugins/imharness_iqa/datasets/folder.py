@@ -20,7 +20,8 @@ class Folder(FolderDataset):
 
     Images that were made from one photograph, such as crops or distorted versions, count as one unit in tests. The
     column photograph says which those are, or folders do, one for each photograph. Without either, images whose
-    thumbnails look alike count as one.
+    thumbnails look alike count as one. A column reference names the file below the folder, undistorted, with which
+    full-reference metrics compare an image.
     """
 
     info = Info(id="harness/folder", version="2")
@@ -50,16 +51,17 @@ class Folder(FolderDataset):
             if not names:
                 raise Unavailable(f"{folder} has no images", "--dataset folder:PATH")
             return _grouped(Listing(folder, names, proxy=NO_LABELS))
-        found = read_scores(table, NAMES, SCORES, photograph=("photograph",))
-        others = sorted(set(images_below(folder)).difference(found.names))
+        found = read_scores(table, NAMES, SCORES, photograph=("photograph",), reference=("reference",))
+        others = sorted(set(images_below(folder)).difference(found.names, found.references))
         if others and not self.mos:
             more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
             they = "they are" if len(others) > 1 else "it is"
             warnings.warn(f"{table} does not name {', '.join(others[:SHOWN])}{more}, so {they} left out", stacklevel=2)
-        listing = Listing(folder, found.names, {"mos": found.scores})
-        if not found.photographs:
+        references = {"reference": found.references} if found.references else {}
+        listing = Listing(folder, found.names, {"mos": found.scores, **references})
+        if not found.photographs and not found.references:
             return _grouped(listing)
-        return replace(listing, columns={**listing.columns, "photograph": found.photographs})
+        return replace(listing, columns={**listing.columns, "photograph": found.photographs or found.references})
 
 
 def _grouped(listing: Listing) -> Listing:

@@ -49,7 +49,7 @@ class Kadid10k(FolderDataset):
         table = folder / "dmos.csv"
         if not table.is_file():
             raise Unavailable(f"{table} does not exist", SOURCE.by_hand())
-        names, scores, _ = read_scores(table, ("dist_img",), ("dmos",))
+        names, scores, *_ = read_scores(table, ("dist_img",), ("dmos",))
         sources = [row.get("ref_img", "") for _, row in read_csv(table).rows()]
         if not all(sources):
             raise UsageError(f"{table} has no column ref_img, or has lines without it.")

@@ -51,7 +51,7 @@ class KonIq10k(FolderDataset):
         table = next((folder / name for name in TABLES if (folder / name).is_file()), None)
         if table is None or not (folder / IMAGES).is_dir():
             raise Unavailable(f"{folder} lacks {TABLES[0]} or the images in {IMAGES}", SOURCE.by_hand())
-        names, scores, _ = read_scores(
+        names, scores, *_ = read_scores(
             table, ("image_name",), ("MOS",), {} if self.split == "all" else {"set": self.split}
         )
         return Listing(folder / IMAGES, names, {"mos": scores})

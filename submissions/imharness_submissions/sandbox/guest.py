@@ -203,31 +203,32 @@ class RemoteTarget:
         """int64 ``(N,)``: scores asked for so far, per image."""
         return self._queries.clone()
 
-    def __call__(self, images: torch.Tensor) -> torch.Tensor:
-        """Return scores; differentiable for a white-box attack."""
+    def __call__(self, images: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        """Return scores; differentiable for a white-box attack. `rows`: in training, which image each one was."""
         if self.differentiable and torch.is_grad_enabled() and images.requires_grad:
-            scores: torch.Tensor = _Asked.apply(images, self)
+            scores: torch.Tensor = _Asked.apply(images, rows, self)
             return scores
-        return self.score(images, False).tensors["scores"].to(images.device)
+        return self.score(images, rows, False).tensors["scores"].to(images.device)
 
-    def score(self, images: torch.Tensor, gradient: bool) -> Message:
+    def score(self, images: torch.Tensor, rows: torch.Tensor | None, gradient: bool) -> Message:
         """Ask for scores, and for the gradient of each with respect to its own image."""
-        answer = self._session.ask("score", {"gradient": gradient}, {"images": images})
+        sent = {"images": images} if rows is None else {"images": images, "rows": rows}
+        answer = self._session.ask("score", {"gradient": gradient}, sent)
         self._queries = answer.tensors["queries"]
         return answer
 
 
 class _Asked(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, images: torch.Tensor, target: RemoteTarget) -> torch.Tensor:
-        answer = target.score(images, True)
+    def forward(ctx: Any, images: torch.Tensor, rows: torch.Tensor | None, target: RemoteTarget) -> torch.Tensor:
+        answer = target.score(images, rows, True)
         ctx.save_for_backward(answer.tensors["gradient"].to(images.device))
         return answer.tensors["scores"].to(images.device)
 
     @staticmethod
-    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None]:
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
-        return upstream.view(-1, 1, 1, 1) * gradient, None
+        return upstream.view(-1, 1, 1, 1) * gradient, None, None
 
 
 def _target(session: Session, facts: Mapping[str, Any], rows: int) -> RemoteTarget:

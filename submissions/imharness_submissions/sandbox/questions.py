@@ -62,14 +62,15 @@ def _target(target: Any, device: torch.device, pixels: int) -> Outside:
 
     def answer(message: Message) -> Message:
         images = _images(message, device, pixels)
+        rows = () if "rows" not in message.tensors else (message.tensors["rows"],)
         if not message.facts.get("gradient"):
-            scores = target(images)
+            scores = target(images, *rows)
             return Message("scores", {}, {"scores": scores, "queries": target.queries})
         if not target.differentiable:
             raise SandboxViolation("asked for the gradient of a black-box target")
         leaf = images.requires_grad_(True)
         with torch.enable_grad():
-            scores = target(leaf)
+            scores = target(leaf, *rows)
             (gradient,) = torch.autograd.grad(scores.sum(), leaf)
         return Message("scores", {}, {"scores": scores, "gradient": gradient, "queries": target.queries})
 

@@ -1,0 +1,191 @@
+"""Full-reference metrics under attack: closed forms, and every image against its own reference, whatever is asked."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+import torch
+
+from imharness.cli.commands import context
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import installed
+from imharness.data import ImageSet
+from imharness.errors import Unavailable
+from imharness.images import (
+    BaseAttack,
+    FittedAttack,
+    FullReferenceMetric,
+    FullReferenceScore,
+    MetricInfo,
+)
+from imharness.tracks import Output
+from imharness_iqa import steps
+from imharness_iqa.references import CLOSER, FARTHER
+
+CPU = torch.device("cpu")
+SMALL = {"queries": 30, "steps": 3, "pairs": 3, "population": 6, "generations": 2, "iterations": 3}
+SMALL |= {"tile": 16, "epochs": 2, "width": 4, "depth": 3, "pixels": 5, "batch": 2}
+LEVELS = (0.15, 0.4, 0.65, 0.9)
+"""The grey levels by which references are told apart."""
+
+
+class Psnr(FullReferenceMetric):
+    """Peak signal-to-noise ratio, at most 160 dB."""
+
+    info = MetricInfo(id="test/psnr", version="1", higher_means="better_quality", bounds=(0.0, 160.0))
+
+    def build(self, device: torch.device) -> FullReferenceScore:
+        return lambda images, reference: -10 * ((images - reference).square().mean(dim=(1, 2, 3)) + 1e-16).log10()
+
+
+class Mse(FullReferenceMetric):
+    """Mean squared error."""
+
+    info = MetricInfo(id="test/mse", version="1", higher_means="worse_quality", bounds=(0.0, 1.0))
+
+    def build(self, device: torch.device) -> FullReferenceScore:
+        return lambda images, reference: (images - reference).square().mean(dim=(1, 2, 3))
+
+
+class Aligned(FullReferenceMetric):
+    """A distance that refuses an image whose grey level is not that of its reference."""
+
+    info = MetricInfo(id="test/aligned", version="1", higher_means="worse_quality", bounds=(0.0, 1.0))
+
+    def build(self, device: torch.device) -> FullReferenceScore:
+        def score(images: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+            levels = torch.tensor(LEVELS)
+            nearest = [(x.mean(dim=(1, 2, 3))[:, None] - levels).abs().argmin(dim=1) for x in (images, reference)]
+            if not torch.equal(*nearest):
+                raise AssertionError(f"images {nearest[0].tolist()} meet references {nearest[1].tolist()}")
+            return (images - reference).square().mean(dim=(1, 2, 3))
+
+        return score
+
+
+def grey(distorted: bool = True, size: int = 32) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return images and their references, of different grey levels."""
+    reference = torch.tensor(LEVELS).view(-1, 1, 1, 1).expand(-1, 3, size, size).mul(255).round().div(255).contiguous()
+    noise = torch.randint(-12, 13, reference.shape, generator=torch.Generator().manual_seed(0)) / 255
+    return (reference + noise * distorted).mul(255).round().div(255).clamp(0, 1), reference
+
+
+def as_set(images: torch.Tensor, reference: torch.Tensor | None) -> ImageSet:
+    """Return images as a data set, with their originals if there are any."""
+    names = tuple(f"image{i}" for i in range(len(images)))
+    shapes = tuple((x.shape[1], x.shape[2]) for x in images)
+    columns = {"mos": np.arange(len(images), dtype=float)}
+    clean = None if reference is None else lambda places: reference[list(places)]
+    return ImageSet(names, shapes, lambda places: images[list(places)], columns, "", clean)
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Return a function that runs steps on a data set, metric, attack and defense."""
+    own = [Registered(metric, "test", Provenance("test", "1")) for metric in (Psnr(), Mse(), Aligned())]
+    registry = installed().joined(own)
+    monkeypatch.setattr("imharness.cli.commands.installed", lambda: registry)
+
+    def made(images: ImageSet, metric: FullReferenceMetric, attack: BaseAttack, defense: str = "none", **options):
+        dataset = registry.one("dataset", "severity-ladder")
+        monkeypatch.setattr(type(dataset), "build", lambda self, device: images)
+        roles = {
+            "dataset": dataset,
+            "metric": metric,
+            "attack": attack,
+            "defense": registry.one("defense", defense),
+            "distance.linf": registry.one("metric", "linf"),
+        }
+        settings = {"adaptive": False, "samples": 1, "fit_images": 100, "attacked": False, "images": 4, **options}
+
+        def step(which, needs: Mapping[str, Output] | None = None) -> Output:
+            found = which(context(roles, options=settings, needs=needs or {}, device="cpu"))
+            return Output({k: np.asarray(v) for k, v in found.rows.items()}, found.arrays)
+
+        return step
+
+    return made
+
+
+def evaluated(step) -> tuple[Output, Output]:
+    """Return what an attack made of the images, and the scores around the defense."""
+    attacked = step(steps.attack_compared)
+    return attacked, step(steps.evaluate_compared, {"attacked": attacked, "purified": step(steps.purify)})
+
+
+@pytest.mark.parametrize("metric", [Psnr(), Mse()], ids=lambda m: m.label)
+def test_the_best_attack_towards_a_reference_moves_every_value_to_it_as_far_as_the_ball_allows(run, metric) -> None:
+    """PSNR and MSE fall apart into pixels, so that the best image in the ball is known: r - x, clipped to the ball."""
+    images, reference = grey()
+    attack = installed().one("attack", f"ifgsm[alpha={1 / 255},radius={5 / 255},iterations=12]")
+    made, rows = evaluated(run(as_set(images, reference), metric, attack))
+    best = images + (reference - images).clamp(-5 / 255, 5 / 255)
+    score = metric.build(CPU)
+    found = torch.from_numpy(made.arrays["images-32x32"]).float() / 255
+    torch.testing.assert_close(found, best, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(rows.rows["score"], score(best, reference), rtol=1e-4)
+    np.testing.assert_allclose(rows.rows["source"], score(images, reference), rtol=1e-4)
+    gain = rows.rows["sign"] * (rows.rows["score"] - rows.rows["defended"])
+    assert (gain > 0).all()
+    assert set(rows.rows["threat"]) == {CLOSER}
+    assert not rows.rows["own"].any()
+
+
+@pytest.mark.parametrize(("metric", "worst"), [(Psnr(), -20 * np.log10(5 / 255)), (Mse(), (5 / 255) ** 2)])
+@pytest.mark.parametrize("name", ["ifgsm[alpha={0},radius={5},iterations=8]", "apgd[radius={5},steps=8]"])
+def test_without_an_original_the_worst_image_in_the_ball_differs_by_its_radius_everywhere(
+    run, metric, worst, name
+) -> None:
+    """The gradient of a distance is zero where the attack starts, at the reference; it must leave all the same."""
+    images, _ = grey(distorted=False)
+    attack = installed().one("attack", name.replace("{0}", str(1 / 255)).replace("{5}", str(5 / 255)))
+    made, rows = evaluated(run(as_set(images, None), metric, attack))
+    found = torch.from_numpy(made.arrays["images-32x32"]).float() / 255
+    torch.testing.assert_close((found - images).abs(), torch.full_like(images, 5 / 255), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(rows.rows["score"], [worst] * 4, rtol=1e-4)
+    assert set(rows.rows["threat"]) == {FARTHER}
+    assert rows.rows["own"].all()
+
+
+@pytest.mark.parametrize("originals", [True, False])
+def test_an_attack_that_changes_nothing_gains_nothing(run, originals: bool) -> None:
+    images, reference = grey()
+    idle = installed().one("attack", "ifgsm[alpha=0.000001,iterations=1]")  # less than rounding leaves
+    attacked, found = evaluated(run(as_set(images, reference if originals else None), Psnr(), idle, "gaussian-blur"))
+    rows = found.rows
+    np.testing.assert_array_equal(rows["score"], rows["defended"])
+    np.testing.assert_array_equal(attacked.rows["score"], rows["source"])
+
+
+def test_a_defense_is_applied_to_the_image_and_not_to_its_reference_whatever_its_size(run) -> None:
+    images, reference = grey()
+    attack = installed().one("attack", "ifgsm[iterations=2]")
+    for name in ("gaussian-blur", "crop[size=16]"):
+        attacked, found = evaluated(run(as_set(images, reference), Mse(), attack, name))
+        guard = installed().one("defense", name)
+        rng = context({"defense": guard, "dataset": installed().one("dataset", "severity-ladder")}, device="cpu").rng
+        shown = torch.from_numpy(attacked.arrays["images-32x32"]).float() / 255
+        cleaned = guard.build(CPU)(shown, rng([f"image{i}" for i in range(4)], "defense", guard.label))
+        whole = torch.nn.functional.interpolate(cleaned, (32, 32), mode="bicubic", antialias=True, align_corners=False)
+        expected = (whole.clamp(0, 1) - reference).square().mean(dim=(1, 2, 3))
+        np.testing.assert_allclose(found.rows["score"], expected, rtol=1e-4, atol=1e-7)
+
+
+ATTACKS = [a for a in installed().of_kind("attack") if a.info.id.startswith("harness/")]
+
+
+@pytest.mark.usefixtures("assets_at_hand")
+@pytest.mark.parametrize("originals", [True, False], ids=[CLOSER, FARTHER])
+@pytest.mark.parametrize("attack", [pytest.param(a, id=a.label) for a in ATTACKS])
+def test_every_image_meets_its_own_reference_whatever_an_attack_asks(run, attack, originals: bool) -> None:
+    """The metric fails where an image meets the reference of another one, in searches and in training."""
+    try:
+        attack.require()
+    except Unavailable as error:
+        pytest.skip(str(error))
+    fields = type(attack).model_fields
+    attack = attack.with_parameters(**{k: v for k, v in SMALL.items() if k in fields}).at("weak")
+    images, reference = grey()
+    step = run(as_set(images, reference if originals else None), Aligned(), attack, adaptive=True)
+    needs = {"fitted": step(steps.fit)} if isinstance(attack, FittedAttack) else {}
+    assert len(step(steps.attack_compared, needs).rows["score"]) == 4
