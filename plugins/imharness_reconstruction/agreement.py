@@ -16,10 +16,12 @@ import numpy as np
 
 from imharness.stats import NotTestable, interval, kendall_rows, spearman_rows, williams
 from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, missing, ranked, value_of
+from imharness_reconstruction.metrics.semsim import EACH
 from imharness_reconstruction.recognition import RECOGNISED
 from imharness_reconstruction.resolution import limit_of
 
 FEWEST = 6
+LEFT_OUT = f" {EACH}: each data set is measured by a network that was trained without it."
 RANKINGS = {"rho": ("Spearman correlation", spearman_rows), "tau": ("Kendall correlation", kendall_rows)}
 
 
@@ -143,7 +145,8 @@ def agreement_table(studies: Sequence[Study]) -> Table:
         "metric and the share of their "
         f"reconstructions that are recognised ({who}): 1 for the same order, -1 for the reverse. n is the number of "
         "models, and intervals resample them. All reconstructions count, also those of attacks that did not converge."
-        f"{limit_of({m for s in studies for m in s.scores})}",
+        f"{limit_of({m for s in studies for m in s.scores})}"
+        + (LEFT_OUT if any(EACH in row.label for row in rows) else ""),
         entry="metric",
         columns=tuple(columns),
         rows=tuple(ranked(rows, columns[0])),
@@ -156,28 +159,29 @@ def _cell(study: Study, ranking: str, metric: str) -> Value:
     return agreement(study, metric, ranking) if metric in study.scores else missing("not scored")
 
 
-def matrix_table(study: Study) -> Table:
-    """Return rho between all pairs of metrics: figure 3."""
+def matrix_table(study: Study, ranking: str = "rho") -> Table:
+    """Return rho or tau between all pairs of metrics: figure 3."""
+    meaning, correlate_rows = RANKINGS[ranking]
     names = sorted(study.scores)
     labels = ["recognised", *names]
     means = [study.leakage(""), *(study.leakage(m) for m in names)]
     columns = tuple(
-        ColumnSpec(key=label, label=label, description=f"rho with the ranking by {label}.", decimals=2)
+        ColumnSpec(key=label, label=label, description=f"{ranking} with the ranking by {label}.", decimals=2)
         for label in labels
     )
     rows = []
     for i, label in enumerate(labels):
-        found = spearman_rows(np.stack(means), means[i])
+        found = correlate_rows(np.stack(means), means[i])
         values = {
             name: missing("the ranking is constant") if np.isnan(v) else Value(value=float(v), n=len(study.models))
             for name, v in zip(labels, found, strict=True)
         }
         rows.append(Row(label=label, values=values))
     return Table(
-        id=f"metric-matrix-{study.slug}",
-        title=f"Metric against metric, {study.short}",
+        id=f"metric-matrix{'' if ranking == 'rho' else f'-{ranking}'}-{study.slug}",
+        title=f"Metric against metric by {ranking}, {study.short}",
         caption="Study table (SemSim, figure 3): "
-        f"Spearman's rho between two rankings of {len(study.models)} protected models; {study.place}. "
+        f"{meaning} ({ranking}) between two rankings of {len(study.models)} protected models; {study.place}. "
         f"Recognised: {study.who}.{limit_of(study.scores)}",
         entry="metric",
         columns=columns,

@@ -1,7 +1,8 @@
 """Trains target classifiers, with or without a defense, and the judge that replaces people.
 
-SemSim, appendix C: stochastic gradient descent; here with momentum and a cosine decay of the learning rate. A gradient
-defense changes the gradient of every batch; an image protection changes the batch itself.
+SemSim, appendix C: stochastic gradient descent at a learning rate of 0.1; nothing more is told. Momentum, the cosine
+decay of the learning rate and the bound of the gradient's norm are ours. A gradient defense changes the gradient of
+every batch; an image protection changes the batch itself.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from imharness.gradients import GradientDefense, ImagePool, ImageProtection, Ima
 
 MOMENTUM = 0.9
 CLIP = 1.0
-"""The largest norm of a batch's gradient, before a defense changes it."""
+"""The largest norm of a batch's gradient, before a defense changes it; the paper names none."""
 SCORED = 256
 Vary = Callable[[Images, torch.Tensor, ImageRng], tuple[Images, torch.Tensor]]
 

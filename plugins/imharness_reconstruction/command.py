@@ -193,6 +193,12 @@ def rebuilt_in(store: str) -> Iterator[Rebuilt]:
     metavar="FILE",
     help="Draw the outcome here (svg, pdf, png).",
 )
+@click.option(
+    "--store",
+    default="",
+    metavar="STORE",
+    help="Put the outcome into the tables of this store, in place of an earlier outcome of the same study.",
+)
 @assets_option("weights")
 @json_option()
 def semsim(
@@ -206,6 +212,7 @@ def semsim(
     seed: int,
     device: str,
     plot_file: Path | None,
+    store: str,
     assets: Path | None,
     as_json: bool,
 ) -> None:
@@ -231,6 +238,11 @@ def semsim(
             found += outcomes(setting, others, where, seed, advance)
     if plot_file is not None:
         plot(found, f"SemSim: {name}", plot_file)
+    if store:
+        from imharness.commands import add_external
+        from imharness_reconstruction.studied import rows_of
+
+        add_external(store, TRACK, rows_of(name, found), f"semsim-{name}")
     if as_json:
         click.echo(json.dumps([asdict(o) for o in found], indent=1))
         return

@@ -9,6 +9,8 @@ RECOGNISED = "recognised"
 CELL = "dataset, attack, model, defense"
 PEOPLE, JUDGE = "people", "top-1 of a classifier, not people"
 PROXY = f"proxy: {JUDGE}"
+CLASSIFIER = "classifier/top-1"
+"""The name that takes a metric's place for what the judge recognises, where people were asked too."""
 
 
 def verdicts(query: Query) -> str:
@@ -21,12 +23,26 @@ def verdicts(query: Query) -> str:
     if "external" in query.steps:
         given = set(query("SELECT * FROM external LIMIT 0"))
         if {"recognised", "attack", "model", "defense"} <= given:
-            people = f"{columns}, '{PEOPLE}' AS who FROM external"
+            people = f"{columns}, '{PEOPLE}' AS who FROM external WHERE recognised IS NOT NULL"
     if "recognise" in query.steps:
         judge = f"{columns}, '{PROXY}' AS who FROM recognise"
     if people and judge:
         return f"{people} UNION ALL {judge} ANTI JOIN external USING (dataset, attack)"
     return people or judge
+
+
+def beside_people(query: Query) -> str:
+    """Return a SELECT of the judge's answers as a metric's scores, where people were asked too; "" elsewhere.
+
+    Sun et al. (section 4.4) compare the recognition rates of two classifiers with people's.
+    """
+    if "recognise" not in query.steps or f"'{PEOPLE}'" not in verdicts(query):
+        return ""
+    return (
+        f"SELECT {CELL}, '{CLASSIFIER}' AS metric, name, CAST(recognised AS DOUBLE) AS score "
+        "FROM recognise SEMI JOIN (SELECT dataset, attack FROM external WHERE recognised IS NOT NULL) "
+        "USING (dataset, attack)"
+    )
 
 
 def asked(query: Query) -> list[str]:

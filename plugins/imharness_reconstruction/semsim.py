@@ -18,8 +18,10 @@ from imharness_vision.perceptual import normalised
 
 Backbone = Literal["lenet", "resnet18", "resnet50"]
 Loss = Literal["triplet", "contrastive"]
+Decay = Literal["cosine", "none"]
 LENET = (16, 32, 64)
 CLIP = 1.0
+"""The largest norm of a gradient; the paper names none."""
 
 
 class SemSimNet(nn.Module):
@@ -78,7 +80,11 @@ class Annotations:
 
 @dataclass(frozen=True)
 class SemSimPlan:
-    """The settings with which SemSim is trained; the defaults are the paper's (section 5)."""
+    """The settings with which SemSim is trained; the defaults are the paper's (section 5) up to `learning_rate`.
+
+    `decay` of the learning rate and `clip`, the largest norm of a gradient (0: no bound), are ours: the paper names
+    neither.
+    """
 
     backbone: Backbone = "resnet50"
     loss: Loss = "triplet"
@@ -86,6 +92,8 @@ class SemSimPlan:
     epochs: int = 200
     batch_size: int = 128
     learning_rate: float = 0.1
+    decay: Decay = "cosine"
+    clip: float = CLIP
 
 
 class SemSimTraining:
@@ -98,7 +106,8 @@ class SemSimTraining:
         self._optimiser = torch.optim.SGD(self.network.parameters(), lr=plan.learning_rate)
         self.per_epoch = max(1, -(-len(data.reconstructions) // plan.batch_size))
         self.steps = plan.epochs * self.per_epoch
-        self._decay = torch.optim.lr_scheduler.CosineAnnealingLR(self._optimiser, self.steps)
+        lowest = 0.0 if plan.decay == "cosine" else plan.learning_rate
+        self._decay = torch.optim.lr_scheduler.CosineAnnealingLR(self._optimiser, self.steps, lowest)
         self.parts = {"network": self.network, "optimiser": self._optimiser, "schedule": self._decay}
         self.loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = {
             "triplet": self._triplet,
@@ -115,7 +124,8 @@ class SemSimTraining:
         near, far = ((features[0] - x).square().sum(dim=1).clamp(min=1e-12).sqrt() for x in features[1:])
         self._optimiser.zero_grad(set_to_none=True)
         self.loss(near, far).mean().backward()
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), CLIP)
+        if self.plan.clip:
+            torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.plan.clip)
         self._optimiser.step()
         self._decay.step()
 

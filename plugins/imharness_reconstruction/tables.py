@@ -8,12 +8,21 @@ import numpy as np
 
 from imharness.tables import Blocks, Chart, Column, Example, Panel, Table, Value, Wins, mean_value, missing, ranking
 from imharness.tracks import Query, TrackReport
-from imharness_reconstruction.agreement import Study, agreement_table, comparison_table, matrix_table, slug
+from imharness_reconstruction.agreement import (
+    RANKINGS,
+    Study,
+    agreement_table,
+    comparison_table,
+    matrix_table,
+    slug,
+)
 from imharness_reconstruction.convergence import SHARE
+from imharness_reconstruction.metrics.semsim import EACH, UNSEEN
 from imharness_reconstruction.ranked import ENOUGH, ranked_models
-from imharness_reconstruction.recognition import CELL, RECOGNISED, verdicts
+from imharness_reconstruction.recognition import CELL, CLASSIFIER, RECOGNISED, beside_people, verdicts
 from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
 from imharness_reconstruction.scores import BASELINE, TRAINED
+from imharness_reconstruction.studied import studied
 from imharness_reconstruction.threats import MAIN, Case, case_of_attack
 from imharness_reconstruction.units import of_source, repeated
 
@@ -32,16 +41,18 @@ def report(query: Query, share: float = 0.05) -> TrackReport:
         return TrackReport()
     scores = leakages(query)
     cases = case_of_attack(query)
-    settings = _settings(_as_stored(query, scores), cases)
+    measured = [c for c, own in enumerate(scores.conditions) if own["metric"] != CLASSIFIER]
+    settings = _settings(_as_stored(query, scores.part(measured)), cases)
     found = TrackReport()
     for number, part in enumerate(settings):
         found += _ranking(part, number == 0, cases.get(part.conditions[0]["attack"], MAIN))
     studies, agreements = studies_of(scores), []
     if studies:
-        agreements = [agreement_table(studies), *map(matrix_table, studies), *map(comparison_table, studies)]
+        matrices = [matrix_table(study, ranking) for ranking in RANKINGS for study in studies]
+        agreements = [agreement_table(studies), *matrices, *map(comparison_table, studies)]
     main, *others = found.tables
     return ranked_models(query, share) + TrackReport(
-        tables=[main, *agreements, *_cost(query), *others],
+        tables=[main, *agreements, *studied(query), *_cost(query), *others],
         comparisons=found.comparisons,
         charts=_charts(main),
         examples=_examples(query),
@@ -55,7 +66,8 @@ def leakages(query: Query) -> Blocks:
     judged (`who`). `closeness` is 1 where a larger number means closer, -1 where a smaller one does. `source` is the
     photograph or image that an image was taken from. `state` says whether the models are trained. The measure
     `converged` is 1 where the attack converged, 0 where it did not, and NaN where that is not known; `loss` is its
-    matching loss. PSNR counts as at most `RESOLVED`.
+    matching loss. PSNR counts as at most `RESOLVED`. Networks of SemSim that each measured the data set which its
+    training left out are one metric, and so is what a judge recognises where people were asked (`CLASSIFIER`).
     """
     columns = query("SELECT column_name FROM information_schema.columns WHERE table_name = 'reconstruct'")[
         "column_name"
@@ -70,9 +82,12 @@ def leakages(query: Query) -> Blocks:
         parts.append(f"SELECT {CELL}, metric, '', score, closeness, true, '' FROM distribution")
     if votes := verdicts(query):
         parts.append(f"SELECT {CELL}, '{RECOGNISED}', name, score, 1, false, who FROM ({votes})")
+    if judged := beside_people(query):
+        parts.append(f"SELECT {CELL}, metric, name, score, 1, false, '' FROM ({judged})")
     return query.blocks(
         f"WITH facts AS ({facts}), states AS (SELECT DISTINCT {CELL}, state FROM facts) "
-        "SELECT rows.* EXCLUDE (score), state, CAST(converged AS DOUBLE) AS converged, CAST(loss AS DOUBLE) AS loss, "
+        f"SELECT rows.* EXCLUDE (score, metric), regexp_replace(metric, '{UNSEEN}', '{EACH}') AS metric, state, "
+        " CAST(converged AS DOUBLE) AS converged, CAST(loss AS DOUBLE) AS loss, "
         f"CASE WHEN metric = '{PSNR}' AND NOT isnan(score) THEN least(score, {RESOLVED}) ELSE score END AS score, "
         "model || ' + ' || defense AS entry, dataset || ' ' || name AS image, "
         "dataset || ' ' || COALESCE(source, name) AS source "

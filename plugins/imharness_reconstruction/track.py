@@ -81,11 +81,12 @@ class ReconstructionTrack(Track):
             guards: list[Guard] = [*selection.of(GradientDefense)]
             if training is not None:
                 guards += selection.of(ImageProtection)
-                for metric in selection.of(FullReferenceMetric):
+                for metric in _measuring(selection, dataset):
                     own.task(guess, {"metric": metric}, options=self._few)
             for model, guard, attack in product(models, guards, attacks):
                 if model.label in _of(self.targets, dataset, model) and self._meets(attack, model, guard):
-                    self._attacked(own, selection, training is not None, model, guard, attack)
+                    metrics = _measuring(selection, dataset)
+                    self._attacked(own, selection, metrics, training is not None, model, guard, attack)
 
     def _check_names(self, planner: Planner) -> None:
         check_names(planner, "untrained", Model.kind, self.untrained)
@@ -114,6 +115,7 @@ class ReconstructionTrack(Track):
         self,
         own: Planner,
         selection: Selection,
+        metrics: Iterable[FullReferenceMetric],
         trainable: bool,
         model: Model,
         guard: Guard,
@@ -131,7 +133,7 @@ class ReconstructionTrack(Track):
             same = cell.task(reconstruct, {"attack": aware}, options=self._held(before), needs=before)
             before["aware"] = same
         rebuilt = cell.task(reconstruct, options=self._held(before), needs=before)
-        for metric in selection.of(FullReferenceMetric):
+        for metric in metrics:
             cell.task(leakage, {"metric": metric}, options=self._few, needs={"rebuilt": rebuilt})
         for whole in selection.of(DistributionMetric):
             cell.task(distribution, {"metric": whole}, options=self._few, needs={"rebuilt": rebuilt})
@@ -170,6 +172,16 @@ def _of(
 ) -> tuple[str, ...]:
     """Return the labels of models that an option names for a component, by its label or its id; this one where none."""
     return named.get(component.label, named.get(component.info.id, (model.label,)))
+
+
+def _measuring(selection: Selection, dataset: ImageDataset) -> list[FullReferenceMetric]:
+    """Return the metrics that measure a data set; one that names the only one that it has not seen measures no other.
+
+    In SemSim's table 1 the network that measures a data set was trained on the other four.
+    """
+    return [
+        metric for metric in selection.of(FullReferenceMetric) if getattr(metric, "unseen", "") in ("", dataset.info.id)
+    ]
 
 
 def training_part(dataset: ImageDataset) -> ImageDataset | None:

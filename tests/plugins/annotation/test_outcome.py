@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from click.testing import CliRunner
 from tests.leaderboard.browsing import words_of
 
 from imharness.cli import cli
+from imharness.commands import finished
 from imharness.data import ImageSet
 from imharness.stats import NotTestable
 from imharness_annotation.book import Book, Question, Vote
@@ -19,6 +21,7 @@ from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majoritie
 from imharness_annotation.sources import NONE, better_questions, class_questions, pair_questions
 from imharness_reconstruction.recognition import JUDGE
 
+TRACK = "harness/reconstruction"
 FACTS = {"dataset": "d", "attack": "a", "model": "m", "defense": "g"}
 
 
@@ -216,3 +219,16 @@ def test_people_replace_the_proxy_in_the_tables(tmp_path: Path) -> None:
     assert "people" in agreement["caption"]
     assert "proxy" not in agreement["caption"]
     assert JUDGE not in page.read_text()
+    share = {}
+    for vote in book.votes():  # every question has one vote, and is no decoy
+        entry = f"{vote.facts['model']} + {vote.facts['defense']}"
+        share.setdefault(entry, []).append(vote.answer == vote.truth)
+    rows = {row["label"]: row["values"] for row in agreement["rows"]}
+    judge = rows["classifier/top-1"]
+    answers = {own.labels["defense"]: own.output.rows["recognised"] for own in finished(store, TRACK, "recognise")}
+    by_judge = [answers[entry.partition(" + ")[2]].mean() for entry in share]
+    expected = scipy.stats.kendalltau(by_judge, [np.mean(own) for own in share.values()]).statistic
+    (tau,) = (value for key, value in judge.items() if key.endswith(" tau"))
+    assert tau.get("value") == (None if np.isnan(expected) else pytest.approx(expected))
+    main = next(t for t in board["tables"] if t["id"].startswith("models"))
+    assert not any("top-1" in column["key"] for column in main["columns"])

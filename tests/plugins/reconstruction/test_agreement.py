@@ -1,5 +1,6 @@
 """Which metric ranks models as people do, on a study whose answer is known."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -55,9 +56,26 @@ def test_tables_order_metrics_and_test_them() -> None:
     matrix = matrix_table(s)
     assert matrix.rows[0].label == "recognised"
     assert matrix.rows[1].values["far"].value == pytest.approx(1)
+    by_tau = matrix_table(s, "tau")
+    assert by_tau.id == f"metric-matrix-tau-{s.slug}"
+    expected = stats.kendalltau(s.leakage("near"), s.leakage("far")).statistic
+    (near,) = (row for row in by_tau.rows if row.label == "near")
+    assert near.values["far"].value == pytest.approx(expected)
     tests = comparison_table(s)
     assert tests.rows[0].values["near"].value < 0.05
     assert tests.rows[0].values["far"].missing == "the same metric"
+
+
+def test_networks_with_one_data_set_left_out_are_one_metric_of_the_table() -> None:
+    s = study()
+    other = replace(s, dataset="e")
+    for own in (s, other):
+        own.scores["harness/semsim[backbone=resnet50,unseen=each]"] = own.scores["near"]
+    table = agreement_table([s, other])
+    (row,) = (row for row in table.rows if "semsim" in row.label)
+    assert all(value.value is not None for value in row.values.values())
+    assert "trained without it" in table.caption
+    assert "trained without it" not in agreement_table([study()]).caption
 
 
 def test_what_shows_psnr_says_how_much_of_it_counts(tmp_path: Path) -> None:

@@ -109,6 +109,22 @@ def test_policies_do_to_every_image_what_the_published_code_does(policy: list[in
         assert min(errors) < 0.01
 
 
+def test_what_semsim_prints_and_what_the_published_code_does_are_both_held(pool: ImagePool) -> None:
+    """Table 3: TranslateX & Invert & TranslateY, and TranslateY & Autocontrast & Autocontrast."""
+    names = {p: [TRANSFORMATIONS[i][0] for i in parse_policy(p)[0]] for p in ("3-1-7", "43-18-18", "3-0-7", "43-8-8")}
+    assert names == {
+        "3-1-7": ["translateX", "contrast", "translateY"],
+        "43-18-18": ["translateY", "contrast", "contrast"],
+        "3-0-7": ["translateX", "invert", "translateY"],
+        "43-8-8": ["translateY", "autocontrast", "autocontrast"],
+    }
+    inverted = transformed(pool.images[:4], parse_policy("0"), ImageRng([0, 1, 2, 3]))
+    torch.testing.assert_close(inverted, 1 - pool.images[:4])
+    stretched = transformed(0.25 + 0.5 * pool.images[:4], parse_policy("8"), ImageRng([0, 1, 2, 3]))
+    assert (stretched.amin(dim=(2, 3)) == 0).all()
+    torch.testing.assert_close(stretched.amax(dim=(2, 3)), torch.ones(4, 3))
+
+
 def test_a_policy_of_the_paper_acts_as_often_as_it_says() -> None:
     images = torch.full((400, 3, 8, 8), 0.25)
     assert (transformed(images, [[0]], ImageRng(range(400))) == 0.75).all()

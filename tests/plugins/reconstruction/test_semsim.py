@@ -1,5 +1,7 @@
 """SemSim: annotated folders, the losses, training, the metric, and its studies."""
 
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +13,16 @@ from PIL import Image
 from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.contracts.randomness import generator
-from imharness.errors import HarnessError, UsageError
+from imharness.errors import HarnessError, Unavailable, UsageError
+from imharness.planning.plan import plan_track
+from imharness.planning.profile import Profile, TrackProfile
+from imharness.planning.profiles import load_profile
 from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining, Triplets
 from imharness_reconstruction.semsim_studies import STUDIES, Corpus, Setting, outcomes, rival
-from imharness_reconstruction.trainings.semsim import read_annotations, separation
+from imharness_reconstruction.trainings.semsim import of_these, read_annotations, separation
 
 CPU = torch.device("cpu")
+TRACK = "harness/reconstruction"
 
 
 def annotated(root: Path, datasets: tuple[str, ...] = ("one", "two")) -> Path:
@@ -196,3 +202,120 @@ def test_training_metric_and_studies_from_the_command_line(tmp_path: Path) -> No
         assert result.exit_code == 0, result.output
         assert result.output.count("semsim ") >= settings
         assert plot.stat().st_size > 1000
+
+
+def test_what_a_training_leaves_out_is_not_in_it(tmp_path: Path) -> None:
+    images = installed().one("dataset", f"harness/annotated[path={annotated(tmp_path)},size=16]").build(CPU)
+    kept = of_these(images, "two", "attack-2")
+    rebuilt = kept.columns["recognised"] >= 0
+    assert set(kept.columns["dataset"][rebuilt]) == {"one"}
+    assert set(kept.columns["attack"][rebuilt]) == {"attack-2"}
+    assert set(kept.columns["reference"][rebuilt]) == set(kept.columns["reference"][~rebuilt]) == {"image-2"}
+    with pytest.raises(UsageError, match="'three'; there are one, two"):
+        of_these(images, "three", "")
+
+
+def test_a_network_measures_only_the_data_set_that_it_has_not_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Leave-one-out of table 1: the metric says how to get its weights, finds them, and is planned on one data set."""
+    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path / "assets"))
+    metric = installed().one("metric", "semsim[backbone=lenet,unseen=harness/digit-images]")
+    with pytest.raises(Unavailable) as missing:
+        metric.require()
+    remedy = str(missing.value.remedy)
+    folder = re.search(r"--out (\S+)", remedy).group(1)
+    assert "--unseen harness/digit-images --attack harness/invgrad" in remedy
+    assert folder.endswith("trained/semsim-lenet-without-harness-digit-images")
+    annotated(tmp_path / "judged", ("harness/digit-images[size=16]", "harness/thumbnails"))
+    text = (tmp_path / "judged/index.csv").read_text()
+    (tmp_path / "judged/index.csv").write_text(re.sub("attack-.", "harness/invgrad", text))
+    words = remedy.replace("FOLDER", str(tmp_path / "judged")).replace(
+        folder, f"{tmp_path}/assets/trained/{Path(folder).name}"
+    )
+    done = CliRunner().invoke(cli, [*words.split()[1:], "--epochs", "1", "--size", "16"])
+    assert done.exit_code == 0, done.output
+    metric.require()
+    assert metric.build(CPU)(torch.zeros(2, 3, 16, 16), torch.zeros(2, 3, 16, 16)).shape == (2,)
+    select = {
+        "dataset": ["thumbnails[size=16]", "digit-images[size=16]"],
+        "model": ["untrained"],
+        "attack": ["invgrad"],
+        "defense": ["plain-gradient"],
+        "metric": ["psnr", metric.label],
+    }
+    profile = Profile(name="small", description="", tracks={TRACK: TrackProfile(select=select)})
+    graph = plan_track(TRACK, profile, installed())
+    measured = {
+        (own["dataset"].id, own["metric"].id)
+        for task in graph.tasks.values()
+        if task.spec.step == "leakage"
+        for own in [task.spec.components]
+    }
+    assert measured == {
+        ("harness/thumbnails", "harness/psnr"),
+        ("harness/digit-images", "harness/psnr"),
+        ("harness/digit-images", "harness/semsim"),
+    }
+
+
+def test_the_paper_profile_leaves_each_data_set_out_once() -> None:
+    part = load_profile("paper").tracks[TRACK]
+    unseen = sorted(str(m).split("unseen=")[1].rstrip("]") for m in part.select["metric"] if "unseen" in m)
+    ids = sorted(installed().one("dataset", d).info.id for d in part.select["dataset"])
+    assert unseen == ids
+    assert len(ids) == 5
+
+
+@pytest.mark.parametrize(("decay", "clip", "rates"), [("cosine", 1.0, False), ("none", 0.0, True)])
+def test_the_printed_recipe_has_a_constant_rate_and_no_bound(decay: str, clip: float, rates: bool) -> None:
+    data = Annotations(
+        torch.rand(1, 3, 8, 8), torch.rand(2, 3, 8, 8), torch.tensor([0, 0]), torch.tensor([True, False])
+    )
+    plan = SemSimPlan("lenet", epochs=4, margin=1000.0, decay=decay, clip=clip)
+    training = SemSimTraining(data, plan, generator(0), CPU)
+    before = [p.detach().clone() for p in training.network.parameters()]
+    training.step(0)
+    moved = torch.cat(
+        [(p - b).detach().flatten() for p, b in zip(training.network.parameters(), before, strict=True)]
+    ).norm()
+    norm = torch.cat([p.grad.flatten() for p in training.network.parameters()]).norm()
+    assert float(moved) == pytest.approx(0.1 * float(norm), rel=1e-3)
+    assert bool(norm <= 1.0 + 1e-4) or not clip
+    for step in (1, 2):
+        training.step(step)
+    rate = training._decay.get_last_lr()[0]
+    assert (rate == pytest.approx(0.1)) is rates
+    assert rates or rate == pytest.approx(0.1 * (1 + np.cos(np.pi * 3 / 4)) / 2)
+
+
+def test_the_outcome_of_a_study_reaches_the_board(tmp_path: Path) -> None:
+    store, site = tmp_path / "store", tmp_path / "site"
+    words = ["--dataset", "thumbnails[size=16,per_photograph=1]", "--model", "untrained", "--limit", "2"]
+    run = ["run", "--track", "reconstruction", *words, "--attack", "invgrad[steps=8]", "--metric", "mse"]
+    ran = CliRunner().invoke(cli, [*run, "--workers", "0", "--store", str(store), "--site", str(site)])
+    assert ran.exit_code == 0, ran.output
+    study = [
+        "--annotations",
+        str(annotated(tmp_path / "judged")),
+        "--backbone",
+        "lenet",
+        "--size",
+        "16",
+        "--epochs",
+        "1",
+    ]
+    told = CliRunner().invoke(
+        cli, ["reconstruction", "semsim", "loss", *study, "--metric", "mse", "--store", str(store), "--json"]
+    )
+    assert told.exit_code == 0, told.output
+    board = json.loads(next((store / "boards").glob("*reconstruction*.json")).read_text())
+    (table,) = (t for t in board["tables"] if t["id"] == "semsim-loss")
+    shown = {row["label"]: row["values"] for row in table["rows"]}
+    assert set(shown) == {f"{loss}: {own}" for loss in ("triplet", "contrastive") for own in ("semsim", "mse")}
+    for own in json.loads(told.stdout):
+        cells = shown[f"{own['setting']}: {own['metric']}"]
+        assert cells["originals"]["value"] == own["originals"]
+        assert cells["tau"].get("value") == (None if own["tau"] is None else pytest.approx(own["tau"]))
+        assert cells["|tau|"].get("value") == (None if own["tau"] is None else pytest.approx(abs(own["tau"])))
+    assert any(t["id"] == "models" for t in board["tables"])
