@@ -50,6 +50,11 @@ def details_page(board: Board, table: Table, label: str) -> str:
     return f"{track_slug(board.track)}/details/{slug(table.id)}-{slug(label)}.html"
 
 
+def rows_page(board: Board, table: Table, number: int) -> str:
+    """Return the address of the page with one part of the rows of a long ranking; `number` counts from 1."""
+    return f"{track_slug(board.track)}/rows/{slug(table.id)}-{number}.html"
+
+
 def gallery_page(board: Board) -> str:
     """Return the address of a track's gallery."""
     return f"{track_slug(board.track)}/gallery.html"

@@ -18,6 +18,8 @@ LEFT, RIGHT, TOP, BOTTOM = 50.0, 12.0, 12.0, 40.0
 """Room around the drawing for its axes, px."""
 FEW = 12
 """Of at most so many entries all are labelled, where there is room."""
+MOST = 100
+"""At most so many entries have a mark of their own, with a name and an interval; the others are dots."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +44,17 @@ class Bar:
 class Front:
     """A drawing in px.
 
-    `entries`: the entry of each mark. `shade`: x and width of the region that does not pass the gate, and `doubt` of
-    the interval of the gate; None where there is none. `line`: the points of the front in SVG's notation. `scale`: the
-    numbers at the bottom and at the top, with which a script moves the marks.
+    `entries`: the entry of each mark. `rest`: the dots of all further entries in SVG's notation. `shade`: x and width
+    of the region that does not pass the gate, and `doubt` of the interval of the gate; None where there is none.
+    `line`: the points of the front in SVG's notation. `scale`: the numbers at the bottom and at the top, and `across`:
+    the numbers at the left and at the right end with their places, with which a script moves the marks.
     """
 
     width: float
     height: float
     entries: Sequence[str]
     marks: Sequence[Mark]
+    rest: str
     labels: Sequence[Label]
     x_ticks: Sequence[Tick]
     y_ticks: Sequence[Tick]
@@ -62,16 +66,24 @@ class Front:
     bars: Sequence[Bar]
     frame: tuple[float, float, float, float]
     scale: tuple[float, float]
+    across: tuple[float, float, float, float]
     summary: str
 
 
-def front_of(table: Table, ranking: Ranking, names: Mapping[str, str], width: float, height: float) -> Front | None:
-    """Return the drawing of a ranking, or None where no entry has both numbers; `names`: label -> what it is called."""
+def front_of(
+    table: Table, ranking: Ranking, names: Mapping[str, str], shown: Sequence[str], width: float, height: float
+) -> Front | None:
+    """Return the drawing of a ranking, or None where no entry has both numbers.
+
+    `names`: label -> what it is called. `shown`: the labels that the page lists, which have marks of their own first.
+    """
     protection, utility = column_named(table, "worst"), column_named(table, "utility")
-    rows = [row for row in table.rows if _known(row, "worst") and _known(row, "utility")]
-    if protection is None or utility is None or not rows:
+    known = [row for row in table.rows if _known(row, "worst") and _known(row, "utility")]
+    if protection is None or utility is None or not known:
         return None
-    x, y = scales_of(rows, ranking, protection, utility, width, height)
+    x, y = scales_of(known, ranking, protection, utility, width, height)
+    own = _with_marks(known, ranking, shown)
+    rows, rest = [row for row in known if row.label in own], [row for row in known if row.label not in own]
     marks = [
         Mark(
             x(_given(row.values["utility"])),
@@ -92,7 +104,8 @@ def front_of(table: Table, ranking: Ranking, names: Mapping[str, str], width: fl
         height,
         [row.label for row in rows],
         marks,
-        place_labels(marks, list(dict.fromkeys(chosen)), room, all=len(marks) <= FEW),
+        "".join(f"M{x(_given(row.values['utility']))} {y(_given(row.values['worst']))}h0" for row in rest),
+        place_labels(marks, list(dict.fromkeys(chosen)), room, all=len(known) <= FEW),
         [Tick(x(t), f"{t:g}") for t in x.ticks()],
         [Tick(y(t), f"{t:g}") for t in y.ticks()],
         _axis(utility),
@@ -103,7 +116,8 @@ def front_of(table: Table, ranking: Ranking, names: Mapping[str, str], width: fl
         [_bar(x, y, row) for row in rows if row.values["worst"].low is not None],
         (LEFT, TOP, width - LEFT - RIGHT, height - TOP - BOTTOM),
         (y.low, y.high) if y.start > y.end else (y.high, y.low),
-        _summary(rows, ranking, protection, utility, names),
+        (x.low, x.high, x.start, x.end),
+        _summary(known, ranking, protection, utility, names),
     )
 
 
@@ -119,6 +133,15 @@ def scales_of(
     )
     y = scale_of(ends(row.values["worst"] for row in rows), *(up[::-1] if protection.better == "lower" else up), 0.08)
     return x, y
+
+
+def _with_marks(rows: Sequence[Row], ranking: Ranking, shown: Sequence[str]) -> set[str]:
+    """Return the entries that have marks of their own: the winner, controls, the front, what the page lists."""
+    known = [row.label for row in rows]
+    first = [label for label in known if ranking.places[label].control or label == ranking.winner]
+    ahead = [label for label in known if ranking.places[label].front]
+    order = dict.fromkeys([*first, *ahead, *(label for label in shown if label in set(known)), *known])
+    return set(list(order)[:MOST])
 
 
 def _best(rows: Sequence[Row], ranking: Ranking) -> str:

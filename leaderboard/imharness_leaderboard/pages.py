@@ -51,6 +51,8 @@ from imharness_leaderboard.numbers import (
 )
 from imharness_leaderboard.picture import THEMES, Picture, darkened
 from imharness_leaderboard.ranking_pictures import ranking_pictures
+from imharness_leaderboard.rankings import RankingView
+from imharness_leaderboard.row_parts import index_file, index_of
 from imharness_leaderboard.scores import scores_of
 from imharness_leaderboard.searching import Found, found_by_search, papers_of
 from imharness_leaderboard.secret import against_secret
@@ -267,6 +269,7 @@ class _Build:
         page, title = addresses.studies_page(board), f"Study tables, {board.title}"
         self._page(page, "studies.html", title=title, small=small, pictures=more, **about)
         for view in views:
+            self._write_rows(view, here)
             for shown in view.rows:
                 title = f"{shown.name}, {view.table.title}"
                 self._page(shown.page, "details.html", title=title, here=here, board=board, view=view, shown=shown)
@@ -284,6 +287,14 @@ class _Build:
         if gallery:
             page, title = addresses.gallery_page(board), f"Gallery, {board.title}"
             self._page(page, "gallery.html", title=title, here=here, board=board, gallery=gallery)
+
+    def _write_rows(self, view: RankingView, here: str) -> None:
+        """Write the pages with the rows of a long ranking, and the index by which the track's page finds them."""
+        for part in view.parts[1:]:
+            title = f"Rows {part.start} to {part.end}, {view.table.title}"
+            self._page(part.page, "rows.html", title=title, here=here, board=view.board, view=view, part=part)
+        if file := index_file(view):
+            self.site.write(file, json_text(index_of(view)))
 
     def _write_published(self, board: Board) -> bool:
         """Write the page of published tables, and say whether there is one."""

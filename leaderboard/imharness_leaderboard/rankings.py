@@ -30,6 +30,7 @@ from imharness_leaderboard.lanes import Lane, Lanes, lanes_of
 from imharness_leaderboard.leads import Lead, claim_alone, lead_of
 from imharness_leaderboard.names import attack_names, display_name, display_names, in_names
 from imharness_leaderboard.pickers import Picker, pickers_of
+from imharness_leaderboard.row_parts import Part, index_file, parts_of
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import column_named, shown, table_named
 from imharness_leaderboard.wording import brief
@@ -144,6 +145,11 @@ class RankingView:
         order = list(GROUPS)
         return sorted(found, key=lambda own: order.index(own.group))
 
+    @cached_property
+    def parts(self) -> list[Part]:
+        """The rows in parts, of which the first one stands in the page of the track."""
+        return parts_of(self)
+
     @property
     def groups(self) -> Mapping[Group, str]:
         """What stands above each group of rows; a winner is not said to be the best perhaps."""
@@ -157,7 +163,8 @@ class RankingView:
     @cached_property
     def front(self) -> Front | None:
         """The drawing of protection against utility."""
-        return front_of(self.table, self.ranking, self.names, 440, 400)
+        first = [shown.row.label for shown in self.parts[0].rows]
+        return front_of(self.table, self.ranking, self.names, first, 440, 400)
 
     @cached_property
     def heat(self) -> Heat | None:
@@ -197,27 +204,33 @@ class RankingView:
             "control_tails",
             "broken_tail",
             "references",
-            "silent",
             "chosen",
         )
-        places = {
-            label: {"control": p.control, "able": p.able, "flagged": bool(p.flags), "complete": p.complete}
-            for label, p in self.ranking.places.items()
-        }
-        facts = {key: getattr(self.ranking, key) for key in keys}
         return {
-            **facts,
-            "places": places,
+            **{key: getattr(self.ranking, key) for key in keys},
+            **self._about_rows,
             "groups": list(GROUPS.items()),
             "best": self.groups["best"],
-            "utility": {row.label: row.number("utility") for row in self.table.rows},
+            "rows": index_file(self),
+            "count": len(self.rows),
             "yardsticks": [data_file(self.board, id, "vectors.json") for id in self.ranking.yardsticks[1:]],
             "attacks": self.attacks,
-            "names": self.names,
             "attackNames": self.attack_names,
             "measure": brief(self.column("worst").label),
             "better": self.column("worst").better,
         }
+
+    @property
+    def _about_rows(self) -> dict[str, Any]:
+        """What the script needs of rows; of a long ranking only names, as its index has everything else."""
+        if len(self.parts) > 1:
+            known = {*(shown.row.label for shown in self.parts[0].rows), self.ranking.winner, self.ranking.undefended}
+            return {"names": {label: self.names[label] for label in self.names if label in known}}
+        places = {
+            label: {"control": p.control, "able": p.able, "flagged": bool(p.flags), "complete": p.complete}
+            for label, p in self.ranking.places.items()
+        }
+        return {"names": self.names, "places": places, "silent": self.ranking.silent}
 
     def compared(self, *labels: str) -> str:
         """Return the address of the page that compares entries over all settings; empty without scores."""

@@ -65,8 +65,11 @@ export class Front {
     this.summary.hidden = false;
   }
 
-  /** `rows`: label -> {value, low, high}; marks without a number vanish, and so does the line of the front. */
-  show(rows, title) {
+  /**
+   * `rows`: label -> {value, low, high}; marks without a number vanish, and so does the line of the front. `utility`
+   * returns that of a label, which places the entries that have no marks of their own.
+   */
+  show(rows, title, utility) {
     this.reset();
     this.head.textContent = title;
     this.summary.hidden = true;
@@ -77,6 +80,7 @@ export class Front {
       svg("line", { class: "grid", x1: x, x2: x + width, y1: scale.place(t), y2: scale.place(t) }),
       svg("text", { class: "tick", x: x - 6, y: scale.place(t) + 4, "text-anchor": "end" }, String(t)),
     ]));
+    this.rest(rows, scale.place, utility);
     const moved = new Map();
     for (const one of this.drawn.querySelectorAll("[data-label]")) {
       const row = rows.get(one.dataset.label), bar = one.classList.contains("whisker");
@@ -89,6 +93,14 @@ export class Front {
       moved.set(name, after - before);
     }
     this.labels(moved);
+  }
+
+  rest(rows, place, utility) {
+    const drawn = this.drawn.querySelector(".rest"), [low, high, start, end] = this.drawn.dataset.across.split(" ").map(Number);
+    if (!drawn) return;
+    const marked = new Set([...this.drawn.querySelectorAll(".mark")].map((one) => one.dataset.label));
+    const kept = [...rows].filter(([label]) => !marked.has(label) && Number.isFinite(utility(label)));
+    drawn.setAttribute("d", kept.map(([label, { value }]) => `M${start + (utility(label) - low) / (high - low) * (end - start)} ${place(value)}h0`).join(""));
   }
 
   /** Labels go along with their marks; one that would cover another one, or leave the frame, is left out. */

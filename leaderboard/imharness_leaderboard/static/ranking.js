@@ -1,11 +1,12 @@
 // The ranking of a track: the reader picks attacker, attack, metric and data set, and the chart is computed again here.
-// Rows are sorted, filtered, picked for Compare, opened, and shown in pages. The address keeps all of it.
+// Rows are sorted, filtered, picked for Compare, opened, and shown in pages. The address keeps all of it. Rows that are not
+// in the page yet count as much as those that are: rows.js brings them.
 import { axis, Front, lane, linesOf, scaled, WIDTH } from "./charts.js";
 import { conditionsOf, contest } from "./contest.js";
+import { brief, PAGE, Rows, settled } from "./rows.js";
 import { numbersOf } from "./statistics.js";
 
-const PAGE = 50; // rows
-const brief = (label) => label.replaceAll("harness/", "");
+const NAMED = 4; // entries in a sentence
 const made = (name, facts, ...children) => { const one = Object.assign(document.createElement(name), facts); one.append(...children); return one; };
 
 class Ranking {
@@ -20,17 +21,15 @@ class Ranking {
     this.axis = this.table.querySelector("svg.axis");
     this.lines = this.axis.querySelector("g.lane");
     this.heads = new Map([...this.table.querySelectorAll("[data-sort]")].map((head) => [head.dataset.sort, head]));
-    this.rows = [...this.body.querySelectorAll("tr.entry")].map((row, order) => ({
-      row, order, label: row.dataset.label, group: row.dataset.group, more: null,
-      cells: [...row.cells].filter((cell) => cell.tagName === "TD"), text: row.querySelector("th").textContent.toLowerCase(),
-    }));
-    for (const own of this.rows) own.made = own.cells.map((cell) => cell.innerHTML);
     this.groups = new Map([...this.body.querySelectorAll("tr.group")].map((row) => [row.dataset.group, row]));
     this.first = { said: this.verdict.textContent, axis: [...this.axis.children], lines: [...this.lines.children], best: this.groups.get("best")?.textContent };
     this.decimals = (this.table.querySelector(".value[data-v]")?.textContent.split(".")[1] ?? "").length;
     const figure = root.querySelector(".large-front");
     this.front = figure && new Front(figure, this.facts.better === "lower");
     this.page = 0;
+    this.ticked = new Set();
+    this.numbers = this.found = null;
+    this.rows = new Rows(this.body, this.facts, root.dataset.root, (own) => this.enter(own));
     this.tools();
     addEventListener("popstate", () => { this.recall(); this.show(); });
     this.recall();
@@ -48,30 +47,42 @@ class Ranking {
       head.append(button);
       button.addEventListener("click", () => this.sort(key));
     }
-    for (const { row, label } of this.rows) {
-      const link = row.querySelector("a.open");
-      link.setAttribute("role", "button");
-      link.setAttribute("aria-expanded", "false");
-      link.addEventListener("click", (event) => { event.preventDefault(); this.open(label); });
-      link.addEventListener("keydown", (event) => { if (event.key === " ") { event.preventDefault(); link.click(); } });
-      if (this.root.dataset.index) {
-        const box = made("input", { type: "checkbox" });
-        box.setAttribute("aria-label", `Compare ${this.name(label)}`);
-        box.addEventListener("change", () => { this.remember(); this.chips(); });
-        row.querySelector("th").prepend(box);
-      }
-      for (const [event, on] of [["pointerenter", true], ["focusin", true], ["pointerleave", false], ["focusout", false]]) row.addEventListener(event, () => this.light(label, on));
-    }
     this.front?.drawn.addEventListener("pointerover", (event) => { if (event.target.dataset.label) this.light(event.target.dataset.label, true); });
     this.front?.drawn.addEventListener("pointerout", (event) => { if (event.target.dataset.label) this.light(event.target.dataset.label, false); });
     this.pages = this.root.querySelector(".pages");
+    this.linked = [...this.pages.childNodes];
+  }
+
+  /** Give a row that is here its buttons, and the numbers of the present choice. */
+  enter(own) {
+    const { row, label } = own, link = row.querySelector("a.open");
+    link.setAttribute("role", "button");
+    link.setAttribute("aria-expanded", "false");
+    link.addEventListener("click", (event) => { event.preventDefault(); this.open(own); });
+    link.addEventListener("keydown", (event) => { if (event.key === " ") { event.preventDefault(); link.click(); } });
+    if (this.root.dataset.index) {
+      const box = made("input", { type: "checkbox", checked: this.ticked.has(label) });
+      box.setAttribute("aria-label", `Compare ${this.name(label)}`);
+      box.addEventListener("change", () => { this.tick(label, box.checked); });
+      row.querySelector("th").prepend(box);
+    }
+    for (const [event, on] of [["pointerenter", true], ["focusin", true], ["pointerleave", false], ["focusout", false]]) row.addEventListener(event, () => this.light(label, on));
+    if (this.found) this.dress(own);
   }
 
   name(label) { return this.facts.names[label] ?? brief(label); }
 
   light(label, on) {
-    this.rows.find((own) => own.label === label)?.row.classList.toggle("on", on);
+    this.rows.by.get(label)?.row?.classList.toggle("on", on);
     this.front?.light(label, on);
+  }
+
+  tick(label, on) {
+    if (on) this.ticked.add(label); else this.ticked.delete(label);
+    const box = this.rows.by.get(label)?.row?.querySelector("input");
+    if (box) box.checked = on;
+    this.remember();
+    this.chips();
   }
 
   picks() {
@@ -80,7 +91,7 @@ class Ranking {
     return found;
   }
 
-  chosen() { return this.rows.filter(({ row }) => row.querySelector("input")?.checked).map(({ label }) => label); }
+  chosen() { return this.root.dataset.index ? this.rows.all.filter(({ label }) => this.ticked.has(label)).map(({ label }) => label) : []; }
 
   /** Write the state into the address; what ranks anew is a step for the Back button. */
   remember(step = false) {
@@ -90,7 +101,7 @@ class Ranking {
     put("sort", this.sorted ? `${this.sorted.key}${this.sorted.down ? "-" : ""}` : "");
     put("page", this.page ? String(this.page + 1) : "");
     words.delete(`${this.prefix}pick`);
-    for (const label of this.chosen()) words.append(`${this.prefix}pick`, label);
+    for (const label of this.rows.whole ? this.chosen() : this.ticked) words.append(`${this.prefix}pick`, label);
     history[step ? "pushState" : "replaceState"](null, "", `${location.pathname}${words.size ? `?${words}` : ""}${location.hash}`);
   }
 
@@ -109,8 +120,8 @@ class Ranking {
     const sorted = get("sort"), key = sorted.replace(/-$/, "");
     this.sorted = this.heads.has(key) ? { key, down: sorted.endsWith("-") } : null;
     this.page = Math.max(0, (Number.parseInt(get("page"), 10) || 1) - 1);
-    const picked = new Set(words.getAll(`${this.prefix}pick`));
-    for (const { row, label } of this.rows) { const box = row.querySelector("input"); if (box) box.checked = picked.has(label); }
+    this.ticked = new Set(words.getAll(`${this.prefix}pick`));
+    for (const { row, label } of this.rows.here) { const box = row.querySelector("input"); if (box) box.checked = this.ticked.has(label); }
   }
 
   sort(key) {
@@ -123,8 +134,8 @@ class Ranking {
   }
 
   /** Details are fetched when a row is opened first. */
-  async open(label) {
-    const own = this.rows.find((one) => one.label === label), link = own.row.querySelector("a.open");
+  async open(own) {
+    const link = own.row.querySelector("a.open");
     if (own.more) {
       own.more.hidden = !own.more.hidden;
       link.setAttribute("aria-expanded", String(!own.more.hidden));
@@ -137,8 +148,7 @@ class Ranking {
     try {
       const answer = await fetch(link.href);
       if (!answer.ok) throw new Error(String(answer.status));
-      const found = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(".opened");
-      for (const key of ["href", "src"]) for (const one of found.querySelectorAll(`[${key}]`)) one.setAttribute(key, new URL(one.getAttribute(key), answer.url).href);
+      const found = settled(new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(".opened"), answer.url);
       for (const head of found.querySelectorAll("h2")) head.replaceWith(made("h3", {}, ...head.childNodes));
       own.more.cells[0].replaceChildren(found);
     } catch (error) {
@@ -165,7 +175,7 @@ class Ranking {
     if (Object.values(picks).every((value) => !value)) return this.reset();
     this.verdict.textContent = "Ranking again …";
     try {
-      const [{ index, vectors }, ...others] = await this.load();
+      const [[{ index, vectors }, ...others]] = await Promise.all([this.load(), this.rows.know()]);
       if (mine !== this.turn) return;
       this.index = index;
       const conditions = conditionsOf(index, this.facts, picks);
@@ -179,23 +189,21 @@ class Ranking {
   }
 
   reset() {
-    for (const own of this.rows) {
-      own.cells.forEach((cell, i) => { cell.innerHTML = own.made[i]; });
-      this.place(own, own.row.dataset.group);
-      if (own.notes) own.row.querySelector(".notes").innerHTML = own.notes;
-    }
+    this.numbers = this.found = null;
+    for (const own of this.rows.all) own.group = own.first;
+    for (const own of this.rows.here) this.undress(own);
     this.axis.replaceChildren(...this.first.axis);
     this.lines.replaceChildren(...this.first.lines);
     this.verdict.textContent = this.first.said;
     if (this.first.best) this.groups.get("best").firstElementChild.textContent = this.first.best;
     this.front?.reset();
-    this.numbers = null;
     this.arrange();
   }
 
-  place(own, group) {
-    own.group = group;
-    own.row.className = `entry ${group}`;
+  undress(own) {
+    own.cells.forEach((cell, i) => { cell.innerHTML = own.as[i]; });
+    own.row.querySelector(".notes").innerHTML = own.notes;
+    own.row.className = `entry ${own.group}`;
   }
 
   groupOf(own, found) {
@@ -212,25 +220,26 @@ class Ranking {
     const scale = scaled(found.rows.flatMap(({ worst, unaware }) => [worst?.value, worst?.low ?? NaN, worst?.high ?? NaN, unaware?.value]), 8, WIDTH - 8);
     this.axis.replaceChildren(this.lines.parentElement, ...axis(scale, lines));
     this.lines.replaceChildren(...linesOf(scale.place, lines));
-    for (const one of this.rows) {
-      const own = by.get(one.label), at = (name) => one.row.querySelector(name);
-      one.cells.forEach((cell, i) => { cell.innerHTML = one.made[i]; });
-      this.place(one, own ? this.groupOf(own, found) : "incomplete");
-      at(".rank").replaceChildren(made("strong", { textContent: own?.rank ? own.rank.value : "–" }), " ", made("span", { className: "range", textContent: own?.rank && own.rank.low !== null ? `${own.rank.low}–${own.rank.high}` : "" }));
-      at("svg.lane").replaceChildren(at("svg.lane > use"), ...lane(scale.place, own));
-      at(".value").textContent = this.text(own?.worst?.value);
-      at(".ends").textContent = own?.worst && own.worst.low !== null ? `${this.text(own.worst.low)}–${this.text(own.worst.high)}` : "";
-      const [most] = Object.entries(own?.broken_by ?? {});
-      at(".by").textContent = most ? `${this.facts.attackNames[most[0]] ?? brief(most[0])}, ${Math.round(100 * most[1])}%` : own ? "" : "not measured";
-      one.notes ??= at(".notes").innerHTML;
-      at(".notes").innerHTML = one.notes;
-      at(".notes").replaceChildren(...this.notes(at(".notes"), own, found));
-    }
-    this.numbers = by;
+    Object.assign(this, { found, scale, numbers: by });
+    for (const own of this.rows.all) own.group = by.has(own.label) ? this.groupOf(by.get(own.label), found) : "incomplete";
+    for (const own of this.rows.here) this.dress(own);
     this.verdict.textContent = this.sentence(found, by, picks);
     this.groups.get("best")?.firstElementChild.replaceChildren(found.winner ? "Shown to be best" : this.titles.get("best"));
-    this.front?.show(new Map(found.rows.filter(({ worst }) => worst).map(({ label, worst }) => [label, { ...worst, text: `${this.facts.measure} ${this.text(worst.value)}` }])), this.traded(found));
+    this.front?.show(new Map(found.rows.filter(({ worst }) => worst).map(({ label, worst }) => [label, { ...worst, text: `${this.facts.measure} ${this.text(worst.value)}` }])), this.traded(found), (label) => this.rows.by.get(label)?.utility);
     this.arrange();
+  }
+
+  /** Write the numbers of the present choice into a row. */
+  dress(one) {
+    const own = this.numbers.get(one.label), at = (name) => one.row.querySelector(name);
+    this.undress(one);
+    at(".rank").replaceChildren(made("strong", { textContent: own?.rank ? own.rank.value : "–" }), " ", made("span", { className: "range", textContent: own?.rank && own.rank.low !== null ? `${own.rank.low}–${own.rank.high}` : "" }));
+    at("svg.lane").replaceChildren(at("svg.lane > use"), ...lane(this.scale.place, own));
+    at(".value").textContent = this.text(own?.worst?.value);
+    at(".ends").textContent = own?.worst && own.worst.low !== null ? `${this.text(own.worst.low)}–${this.text(own.worst.high)}` : "";
+    const [most] = Object.entries(own?.broken_by ?? {});
+    at(".by").textContent = most ? `${this.facts.attackNames[most[0]] ?? brief(most[0])}, ${Math.round(100 * most[1])}%` : own ? "" : "not measured";
+    at(".notes").replaceChildren(...this.notes(at(".notes"), own, this.found));
   }
 
   traded(found) {
@@ -257,26 +266,54 @@ class Ranking {
     const first = by.get(found.first), held = `${this.facts.measure} ${this.text(first.worst.value)}`;
     if (found.beaten) return `With ${chosen}: no entry that may be best is better than every control: ${this.name(found.rival)} is shown to be better than ${this.name(found.first)} (${held}).`;
     if (!found.proven.length) return `With ${chosen}: these data cannot tell ${this.name(found.first)} (${held}) from ${this.name(found.rival)}, a control.`;
-    if (!found.winner) return `With ${chosen}: ${found.may.map((label) => this.name(label)).join(", ")} may be best: these data do not show which. ${found.controls ? `Better than every control: ${found.proven.map((label) => this.name(label)).join(", ")}.` : "No control was measured here."}`;
+    if (!found.winner) return `With ${chosen}: ${this.list(found.may)} may be best: these data do not show which. ${found.controls ? `Better than every control: ${this.list(found.proven)}.` : "No control was measured here."}`;
     const rank = first.rank.low === null ? "" : `, rank ${first.rank.low}–${first.rank.high}`;
     return `With ${chosen}: ${this.name(found.first)} holds ${held}${rank}, and is shown to be better than each other entry that may win${found.controls ? ", and than every control" : "; no control was measured here"}.`;
   }
 
-  /** Put the rows in order, under their groups unless a column sorts them, and show those of the page. */
+  /** The names of some entries, the first ones if they are many. */
+  list(labels) {
+    const named = labels.slice(0, labels.length > NAMED + 1 ? NAMED : labels.length).map((label) => this.name(label));
+    return named.join(", ") + (named.length < labels.length ? ` and ${labels.length - named.length} more` : "");
+  }
+
+  /** Put the rows in order and show those of the page, when all that this takes is here. */
   arrange() {
+    const turn = this.arranged = (this.arranged ?? 0) + 1;
+    if (!this.needsAll() && this.shown().every(({ row }) => row)) { this.put(); return; }
+    this.table.setAttribute("aria-busy", "true");
+    const fetched = async () => { await this.rows.know(); await this.rows.take(this.shown()); };
+    fetched().then(() => { if (turn === this.arranged) this.put(); }, (error) => { if (turn === this.arranged) this.missed(error); });
+  }
+
+  needsAll() { return !this.rows.whole && Boolean(this.page || this.sorted || this.numbers || this.filter.value || [...this.ticked].some((label) => !this.rows.by.has(label))); }
+
+  /** All rows that the filter leaves, in order. */
+  kept() {
     const order = (own) => this.numbers ? this.numbers.get(own.label)?.order ?? Infinity : own.order;
     const query = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean), names = [...this.titles.keys()];
-    const kept = this.rows.filter(({ text, label }) => query.every((word) => `${text} ${label}`.toLowerCase().includes(word)));
-    const keys = { name: (own) => this.name(own.label).toLowerCase(), worst: (own) => this.value(own), utility: (own) => this.facts.utility[own.label] };
+    const kept = this.rows.all.filter(({ text }) => query.every((word) => text.includes(word)));
+    const keys = { name: (own) => this.name(own.label).toLowerCase(), worst: (own) => (this.numbers ? this.numbers.get(own.label)?.worst?.value : own.worst), utility: (own) => own.utility };
     if (this.sorted) {
       const key = keys[this.sorted.key], way = this.sorted.down ? -1 : 1, none = (x) => x === null || x === undefined || Number.isNaN(x);
-      kept.sort((a, b) => { const [x, y] = [key(a), key(b)]; return none(x) - none(y) || (x < y ? -way : x > y ? way : order(a) - order(b)); });
-    } else kept.sort((a, b) => names.indexOf(a.group) - names.indexOf(b.group) || order(a) - order(b));
-    this.page = Math.min(this.page, Math.max(0, Math.ceil(kept.length / PAGE) - 1));
-    const shown = new Set(kept.slice(this.page * PAGE, (this.page + 1) * PAGE));
+      return kept.sort((a, b) => { const [x, y] = [key(a), key(b)]; return none(x) - none(y) || (x < y ? -way : x > y ? way : order(a) - order(b)); });
+    }
+    return kept.sort((a, b) => names.indexOf(a.group) - names.indexOf(b.group) || order(a) - order(b));
+  }
+
+  /** The rows of the page. */
+  shown() {
+    const kept = this.kept();
+    this.size = this.rows.whole ? kept.length : this.rows.count;
+    this.page = Math.min(this.page, Math.max(0, Math.ceil(this.size / PAGE) - 1));
+    return kept.slice(this.page * PAGE, (this.page + 1) * PAGE);
+  }
+
+  put() {
+    const page = this.shown(), shown = new Set(page), others = new Set([...this.kept(), ...this.rows.all]);
     let group = "";
     for (const row of this.groups.values()) row.classList.add("away");
-    for (const own of [...kept, ...this.rows.filter((one) => !kept.includes(one))]) {
+    for (const own of [...page, ...[...others].filter((one) => one.row && !shown.has(one))]) {
       own.row.classList.toggle("away", !shown.has(own));
       own.more?.classList.toggle("away", !shown.has(own));
       if (!this.sorted && shown.has(own) && own.group !== group) {
@@ -288,14 +325,18 @@ class Ranking {
     for (const [key, head] of this.heads) {
       if (this.sorted?.key === key) head.setAttribute("aria-sort", this.sorted.down ? "descending" : "ascending"); else head.removeAttribute("aria-sort");
     }
-    this.paging(kept.length);
+    this.table.removeAttribute("aria-busy");
+    this.paging(this.size);
     this.chips();
   }
 
-  value(own) {
-    if (this.numbers) return this.numbers.get(own.label)?.worst?.value;
-    const cell = own.row.querySelector(".value");
-    return cell.dataset.v === undefined ? NaN : Number(cell.dataset.v);
+  /** Say that rows cannot be fetched, with the links to the pages that show them. */
+  missed(error) {
+    this.page = 0;
+    this.put();
+    const said = made("span", { textContent: `The other rows cannot be read (${error.message}), so that only these ones can be sorted and filtered. If you opened the site from a folder on disk, start “harness site serve” instead, or go to their pages: ` });
+    this.pages.hidden = false;
+    this.pages.replaceChildren(said, ...this.linked);
   }
 
   head(group) {
@@ -309,11 +350,15 @@ class Ranking {
   }
 
   paging(count) {
-    const last = Math.ceil(count / PAGE) - 1, go = (to) => { this.page = to; this.remember(true); this.arrange(); this.table.scrollIntoView(); };
+    const last = Math.ceil(count / PAGE) - 1;
     this.pages.hidden = last < 1;
     if (last < 1) return;
-    const button = (text, to) => { const one = made("button", { type: "button", textContent: text, disabled: to < 0 || to > last }); one.addEventListener("click", () => go(to)); return one; };
-    this.pages.replaceChildren(button("Previous", this.page - 1), `Rows ${this.page * PAGE + 1} to ${Math.min((this.page + 1) * PAGE, count)} of ${count}`, button("Next", this.page + 1));
+    const button = (text, to) => {
+      const one = made("button", { type: "button", textContent: text, disabled: to < 0 || to > last });
+      one.addEventListener("click", () => { this.page = to; this.remember(true); this.arrange(); this.table.scrollIntoView(); });
+      return one;
+    };
+    this.pages.replaceChildren(button("Previous", this.page - 1), `Rows ${this.page * PAGE + 1} to ${Math.min((this.page + 1) * PAGE, count)} of ${count.toLocaleString("en")}`, button("Next", this.page + 1));
   }
 
   /** The picked entries, each with a button that drops it, and the link that compares them under the same choice. */
@@ -322,7 +367,7 @@ class Ranking {
     this.picked.replaceChildren(...labels.map((label) => {
       const drop = made("button", { type: "button", textContent: `${this.name(label)} ×` });
       drop.setAttribute("aria-label", `Do not compare ${this.name(label)}`);
-      drop.addEventListener("click", () => { this.rows.find((own) => own.label === label).row.querySelector("input").checked = false; this.remember(); this.chips(); });
+      drop.addEventListener("click", () => this.tick(label, false));
       return drop;
     }), ...(labels.length > 1 ? [made("a", { className: "button", href: this.comparison(labels), textContent: `Compare ${labels.length}` })] : labels.length ? ["pick another one to compare"] : []));
   }
@@ -343,4 +388,4 @@ class Ranking {
 
 function badge(kind, textContent, title) { return made("span", { className: `badge ${kind}`, textContent, title }); }
 
-for (const root of document.querySelectorAll(".contest")) new Ranking(root);
+for (const root of document.querySelectorAll("div.contest")) new Ranking(root);
