@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from imharness.results.boards import Board
-from imharness.results.entries import Entry, flags_in
+from imharness.results.entries import EVIDENCE, Entry, flags_in
 from imharness.results.labels import id_of
 from imharness.results.rankings import Kept, Place, Ranking
 from imharness.results.tables import ColumnSpec, Row, Table, joined, several
@@ -137,10 +137,11 @@ def standing_word(entry: Entry | None) -> str:
 
     Empty for an entry that was not submitted. A flag stays as long as it keeps the entry from winning.
     """
-    if entry is None or not entry.standing:
+    decided = [own.decision for own in entry.standing if own.decision != EVIDENCE] if entry is not None else []
+    if entry is None or not decided:
         return ""
     flags = flags_in(entry.standing)
-    word = flags[0].partition(":")[0] if flags else entry.standing[-1].decision
+    word = flags[0].partition(":")[0] if flags else decided[-1]
     return "submitted" if word in ("added", "re-scored") else word
 
 

@@ -36,6 +36,7 @@ from imharness_iqa.audit import IDENTITY, SEARCH, audit, unaware
 from imharness_iqa.calibrating import calibrate
 from imharness_iqa.calibration import Preset, at, located, published, read_presets
 from imharness_iqa.certifying import COMPARED, certify, inside, plan_certificates, plan_inside, smooth
+from imharness_iqa.evidence import evidence
 from imharness_iqa.rescaling import Rescaling
 from imharness_iqa.steps import (
     CALIBRATED,
@@ -106,7 +107,9 @@ class IqaTrack(Track):
         attack_compared,
         evaluate_compared,
         *COMPARED,
+        evidence,
     )
+    handed_in = (evaluate.name, evidence.name)
     own_objects = {"defense": Purification, "metric": NoReferenceMetric, "attack": Attack}
     yardsticks = {
         "metric": ("harness/embedded-cnn", "harness/embedded-residual", "harness/embedded-transformer"),

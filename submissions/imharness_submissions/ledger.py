@@ -31,11 +31,13 @@ from imharness_submissions.manifest import NAME_PATTERN
 FILE = "ledger.jsonl"
 KEY = "HARNESS_LEDGER_KEY"
 """The environment variable that names the file with the key, 32 to 128 hexadecimal digits."""
-Decision = Literal["added", "re-scored", "accepted", "flagged", "withdrawn", "reproduced", "not reproduced", "refused"]
+Decision = Literal[
+    "added", "re-scored", "accepted", "flagged", "withdrawn", "reproduced", "not reproduced", "refused", "evidence"
+]
 
 
 class Line(BaseModel):
-    """One decision. `ids` are the components it is about; `report` is the seal of the report behind it.
+    """One decision. `ids` are the components it is about; `report` is the seal of the report or evidence behind it.
 
     `name` is that of a submission, or the id of an installed component. A line with a manifest has that of a
     submission, because it becomes the name of a folder.

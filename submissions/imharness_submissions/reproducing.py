@@ -83,7 +83,7 @@ def reproduce(
     """
     if name in store.names(SUBMISSIONS):
         submitted = read_submission(store, name)
-        opened = _open(submitted, trusted)
+        opened = reopened(submitted, trusted)
         ids, running = opened.ids, opened
         device = device if opened.submission.hardware.gpu else "cpu"
     else:
@@ -93,8 +93,8 @@ def reproduce(
         if not records:
             raise UsageError(f"store {store.address} has no finished cell of {name}.")
         if running is not None:
-            running.guest.hides = secret or _hiding(records, running, known_secret(store))
-        seeds = [_seed_of(record, secret, known_secret(store)) for record in records]
+            running.guest.hides = secret or hiding_of(records, running, known_secret(store))
+        seeds = [seed_of(record, secret, known_secret(store)) for record in records]
         chosen = random.Random(seed).sample(list(zip(records, seeds, strict=True)), min(sample, len(records)))
         results = _again(chosen, store, running, tolerance, device, advance, secret)
     finally:
@@ -123,7 +123,7 @@ def _installed_id(name: str) -> str:
     raise UsageError(f"{name!r} is neither a submission of this store nor an installed component.")
 
 
-def _open(submitted: StoredSubmission, trusted: bool) -> RunningSubmission:
+def reopened(submitted: StoredSubmission, trusted: bool) -> RunningSubmission:
     submission = Submission.model_validate(submitted.manifest)
     with tempfile.TemporaryDirectory() as work:
         folder = Path(submitted.folder)
@@ -148,13 +148,13 @@ def _records(store: Store, ids: set[str]) -> list[TaskRecord]:
     return sorted(found, key=lambda record: record.key)
 
 
-def _hiding(records: Sequence[TaskRecord], running: RunningSubmission, secret: str) -> str:
+def hiding_of(records: Sequence[TaskRecord], running: RunningSubmission, secret: str) -> str:
     """Return the secret from which the package's streams followed; "" for cells of before there was one."""
     refs = [ref for record in records for ref in record.spec.components.values() if ref.id in running.ids]
     return secret if any(ref.content != running.description.environment for ref in refs) else ""
 
 
-def _seed_of(record: TaskRecord, *seeds: str) -> str:
+def seed_of(record: TaskRecord, *seeds: str) -> str:
     """Return that one of some seeds whose split a task is of; raises `UsageError` where it is of another split."""
     found = next((seed for seed in seeds if digest_of(seed) == record.spec.split), seeds[0])
     seeds_of_task(found, record.spec.seed, record.spec.options)

@@ -78,7 +78,7 @@ def _manifest(package: Package, description: PackageDescription, guest: Guest) -
         "licence": description.licence or PLACEHOLDERS["licence"],
         "extra_training_data": "none",
     }
-    blocks = [_lines(head), "[package]\n" + _lines(package.model_dump(exclude_defaults=True))]
+    blocks = [toml_lines(head), "[package]\n" + toml_lines(package.model_dump(exclude_defaults=True))]
     for component in entries:
         changed = {
             name: value
@@ -88,7 +88,7 @@ def _manifest(package: Package, description: PackageDescription, guest: Guest) -
         facts: dict[str, Any] = {"kind": component.kind, "id": component.info.id, "parameters": changed}
         if isinstance(component, BaseAttack):
             facts["strengths"] = {name: dict(fields) for name, fields in component.info.strengths.items()}
-        blocks.append("[[entries]]\n" + _lines(facts))
+        blocks.append("[[entries]]\n" + toml_lines(facts))
     blocks.append(_CLAIMS)
     return "\n".join(blocks)
 
@@ -104,7 +104,7 @@ _CLAIMS = """# Numbers that you claim, one block for each; `harness submissions 
 """
 
 
-def _lines(facts: Mapping[str, Any]) -> str:
+def toml_lines(facts: Mapping[str, Any]) -> str:
     return "".join(f"{name} = {_toml(value)}\n" for name, value in facts.items())
 
 
@@ -144,9 +144,9 @@ def written(line: Line, parent: Path) -> Path:
     folder.mkdir()
     package = {name: value for name, value in facts["package"].items() if value}
     plain = {k: v for k, v in facts.items() if k not in ("package", "entries", "claims", "hardware")}
-    blocks = [_lines(plain), "[package]\n" + _lines(package), "[hardware]\n" + _lines(facts["hardware"])]
-    blocks += ["[[entries]]\n" + _lines(entry) for entry in facts["entries"]]
-    blocks += ["[[claims]]\n" + _lines(claim) for claim in facts["claims"]]
+    blocks = [toml_lines(plain), "[package]\n" + toml_lines(package), "[hardware]\n" + toml_lines(facts["hardware"])]
+    blocks += ["[[entries]]\n" + toml_lines(entry) for entry in facts["entries"]]
+    blocks += ["[[claims]]\n" + toml_lines(claim) for claim in facts["claims"]]
     (folder / FILE).write_text("\n".join(blocks), encoding="utf-8")
     if line.lock:
         (folder / LOCK).write_text("\n".join(line.lock) + "\n", encoding="utf-8")

@@ -6,8 +6,9 @@ The last is told where something is missing on this machine: cells, rows, and ho
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from imharness.cli import console
@@ -117,6 +118,8 @@ class Outlook:
     """What the cells of one track amount to.
 
     `counted`: of the `cells`, those whose rows and operations the track knows. `rows`, `operations`: of these.
+    `entries`: what is ranked -> the number of the cells in which it takes part, and their operations. Who enters one
+    more has to compute as much: everything else is there already.
     """
 
     track: str
@@ -124,17 +127,24 @@ class Outlook:
     counted: int
     rows: int
     operations: float
+    entries: Mapping[str, tuple[int, float]]
 
     @property
     def hours(self) -> float:
         """Hours on the GPU of the stated rate."""
-        return self.operations / RATE / 3600
+        return hours_of(self.operations)
+
+
+def hours_of(operations: float) -> float:
+    """Return the hours on the GPU of the stated rate."""
+    return operations / RATE / 3600
 
 
 def outlook(graph: Graph) -> Outlook:
     """Return what a graph amounts to; it should be planned as if everything were on this machine."""
     units = {name: _units(component) for name, component in graph.components.items()}
     counted, rows, operations = 0, 0, 0.0
+    entries = dict[str, tuple[int, float]]()
     for task in graph.tasks.values():
         spec = task.spec
         dataset = spec.components.get("dataset")
@@ -142,7 +152,10 @@ def outlook(graph: Graph) -> Outlook:
         found = graph.track.work(spec, size if spec.limit is None else min(size, spec.limit))
         if found is not None:
             counted, rows, operations = counted + 1, rows + found.rows, operations + found.operations
-    return Outlook(graph.track.info.id, len(graph.tasks), counted, rows, operations)
+        for label in {ref.label for ref in spec.named().values() if ref.kind in graph.track.ranks}:
+            cells, known = entries.get(label, (0, 0.0))
+            entries[label] = cells + 1, known + (found.operations if found is not None else 0.0)
+    return Outlook(graph.track.info.id, len(graph.tasks), counted, rows, operations, entries)
 
 
 def tells_size(graph: Graph) -> bool:
@@ -182,6 +195,7 @@ def outlook_facts(graphs: Sequence[Graph]) -> dict[str, Any]:
         "tracks": [_track(outlook(graph)) for graph in graphs],
         "inputs": _inputs(graphs),
         "weights_to_train": _to_train(graphs),
+        "to_install": _to_install(graphs),
     }
 
 
@@ -194,7 +208,11 @@ def say_outlook(facts: dict[str, Any]) -> None:
         for own in facts["tracks"]
     ]
     console.table("If nothing were missing", ["track", "cells", "rows", "GPU"], rows)
-    console.say(f"GPU: hours on one that computes {facts['rate']}")
+    whole = sum(own["gpu_hours"] for own in facts["tracks"])
+    console.say(f"GPU: {whole:,.1f} hours for all, on one that computes {facts['rate']}")
+    costs = [row for own in facts["tracks"] if own["counted"] and (row := _spread(own))]
+    if costs:
+        console.table("What one entry costs", ["track", "entries", "cells", "least", "median", "most", ""], costs)
     fetched = [own for own in facts["inputs"] if own["downloads"]]
     by_hand = [own for own in facts["inputs"] if not own["downloads"]]
     if fetched:
@@ -205,8 +223,21 @@ def say_outlook(facts: dict[str, Any]) -> None:
         console.say(f"{len(fetched)} downloads: {known / 1e9:,.2f} GB{more}; all: harness assets get --profile NAME")
     if by_hand:
         console.table("To fetch by hand", ["what", "bytes", "cells", "how"], [_row(own) for own in by_hand])
+    if facts["to_install"]:
+        console.table("To install", ["what", "how"], list(facts["to_install"].items()))
     if facts["weights_to_train"]:
         console.table("To train first", ["command"], [(command,) for command in facts["weights_to_train"]])
+
+
+def _spread(own: dict[str, Any]) -> tuple[object, ...]:
+    """Return what the entries of a track cost, and which one costs most; empty without entries."""
+    entries = sorted(own["entries"], key=lambda entry: (entry["gpu_hours"], entry["entry"]))
+    if not entries:
+        return ()
+    hours = [entry["gpu_hours"] for entry in entries]
+    cells = int(median(entry["cells"] for entry in entries))
+    shown = (f"{value:,.2f} h" for value in (hours[0], median(hours), hours[-1]))
+    return own["track"], len(entries), f"{cells:,}", *shown, entries[-1]["entry"]
 
 
 def _row(own: dict[str, Any]) -> tuple[object, ...]:
@@ -227,6 +258,10 @@ def _track(found: Outlook) -> dict[str, Any]:
         "rows": found.rows,
         "operations": found.operations,
         "gpu_hours": found.hours,
+        "entries": [
+            {"entry": label, "cells": cells, "gpu_hours": hours_of(operations)}
+            for label, (cells, operations) in sorted(found.entries.items())
+        ],
     }
 
 
@@ -248,6 +283,20 @@ def _input(found: Input, cells: int) -> dict[str, Any]:
         "how": found.steps,
         "licence": found.what.licence,
     }
+
+
+def _to_install(graphs: Sequence[Graph]) -> dict[str, str]:
+    """Return what needs a package, or files that only the package itself fetches, and the command."""
+    found = dict[str, str]()
+    for component in (component for graph in graphs for component in graph.components.values()):
+        if component.assets() or component.data_sources():
+            continue
+        try:
+            component.require()
+        except Unavailable as error:
+            if not error.remedy.startswith("harness train"):
+                found[component.label] = error.remedy
+    return dict(sorted(found.items()))
 
 
 def _to_train(graphs: Sequence[Graph]) -> list[str]:

@@ -286,6 +286,15 @@ class Track(Component):
     """The names of steps whose cells ask for what nothing in them tells, with columns ``member``, bool, and ``score``.
 
     Whoever tells members from others there, better than chance, knows what it was not given."""
+    handed_in: ClassVar[tuple[str, ...]] = ()
+    """Two steps, where images can be handed in as evidence against an entry: the one whose cells they are held against,
+    and the one that measures them.
+
+    The latter gets the components of a cell of the former, the need ``evidence`` with the rows ``name`` and the arrays
+    ``0``, ``1``, ... (uint8 ``(3, H, W)``), and the options ``evidence`` (a digest), ``draws`` (how often a random
+    entry is asked) and ``fresh`` (what its streams follow from). Its rows are ``name``, ``draw``, ``score``, ``clean``
+    (sha256 of the image as 8 bits ``(H, W, 3)``), ``distance`` from it and the greatest ``allowed`` one. The contest of
+    the track takes them in by `imharness.contests.with_evidence`."""
     own_objects: ClassVar[Mapping[str, type[Component]]] = {}
     """Kind -> the contract of a notebook's objects of this kind; kinds that are left out are refused.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from imharness.ranking.ranking import ranked
-from imharness.results.entries import ACCEPTED, Standing
+from imharness.results.entries import ACCEPTED, EVIDENCE, REPRODUCED, Standing
 from imharness.results.identity import HARNESS, LOCAL, ComponentRef, digest, owner_of
 from imharness.results.report import TrackReport
 from imharness.results.tables import Row, Table
@@ -72,11 +72,11 @@ class Judges:
 
 
 def is_accepted(standing: Sequence[Standing]) -> bool:
-    """Say whether a person accepted a component, and nothing but reproductions was decided about it since.
+    """Say whether a person accepted a component, and nothing but reproductions and evidence came since.
 
     Whatever is scored again, flagged or withdrawn has to be accepted again.
     """
-    last = [own.decision for own in standing if own.decision != "reproduced"]
+    last = [own.decision for own in standing if own.decision not in (REPRODUCED, EVIDENCE)]
     return last[-1:] == [ACCEPTED]
 
 

@@ -11,6 +11,8 @@ ACCEPTED = "accepted"
 FLAGGED, NOT_REPRODUCED = "flagged", "not reproduced"
 """Decisions that keep an entry from winning; see `flags_in`."""
 REPRODUCED = "reproduced"
+EVIDENCE = "evidence"
+"""The decision by which somebody's evidence lowers an entry's best-known value; it says nothing else of the entry."""
 
 
 class Parameter(BaseModel, frozen=True, extra="forbid"):
@@ -44,7 +46,7 @@ def flags_in(standing: Sequence[Standing]) -> tuple[str, ...]:
             found[own.decision] = f"{own.decision}: {own.reason}"
         elif own.decision == REPRODUCED:
             found.pop(NOT_REPRODUCED, None)
-        else:
+        elif own.decision != EVIDENCE:
             found.clear()
     return tuple(found.values())
 

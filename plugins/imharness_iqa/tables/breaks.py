@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from imharness.contests import Contest
+from imharness.contests import HANDED_IN, Contest
 from imharness.tables import Row, Table, Value, missing
 from imharness_iqa.tables.data import BASELINE, MEASURES, Study
 from imharness_iqa.tables.part import Part
@@ -17,7 +17,7 @@ CAPTION = (
 def tables(study: Study, rules: Contest, order: Sequence[str], had: Mapping[str, str]) -> list[Table]:
     """Return attacks by defense and by metric. `order`: the defenses, the best first; `had`: see `worst.gradients`."""
     part = Part.whole(over(rules.scores, "strength", "attacker", "type", "labels"), study.sources)
-    reach = {attack: _mean(part.where(attack=attack)) for attack in part.values("attack")}
+    reach = {attack: _mean(part.where(attack=attack)) for attack in part.values("attack") if attack != HANDED_IN}
     attacks = sorted(reach, key=lambda attack: (-reach[attack], attack))
     plain = part.of(BASELINE)
     moved = {metric: _mean(plain.where(metric=metric)) for metric in plain.values("metric")}

@@ -6,13 +6,14 @@ from functools import cached_property
 
 import numpy as np
 
-from imharness.contests import Contest, contest, controls_of, flags_of, share_of
+from imharness.contests import Contest, contest, controls_of, flags_of, share_of, with_evidence
 from imharness.tables import Blocks, Column, Lazy, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.audit import flags
 from imharness_iqa.folders import NO_LABELS
 from imharness_iqa.tables.data import BASELINE, EXTERNAL, IMPORTED_BASELINES, KINDS, MEASURES, Study
 from imharness_iqa.tables.fidelity import Fidelity
+from imharness_iqa.tables.handed_in import handed_in
 from imharness_iqa.tables.naming import Naming
 from imharness_iqa.tables.order import Ruler
 from imharness_iqa.tables.part import Part
@@ -94,7 +95,7 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
     undefended = [label for label in (BASELINE, *IMPORTED_BASELINES) if label in scores.entries] or [BASELINE]
     plain = undefended[0]
     controls = {**dict.fromkeys(undefended, "no defense"), **controls_of(query)}
-    return Contest(
+    own = Contest(
         scores=scores,
         protection=protection,
         utility=utility,
@@ -117,6 +118,8 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
             Fidelity.of(query, study, least).gate,
         ),
     )
+    ruler, spans = Ruler.of(study.reported_clean), _spans(study)
+    return with_evidence(own, list(handed_in(query, study, ruler, spans)))
 
 
 def ranking(study: Study, own: Contest, had: Mapping[str, str]) -> TrackReport:

@@ -1,0 +1,78 @@
+"""What handed-in images do to the order of others: evidence for the contest, image by image."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from scipy import stats
+
+from imharness.contests import Evidence
+from imharness.tracks import Query
+from imharness_iqa.tables.data import UNIT, Study
+from imharness_iqa.tables.order import Key, Ruler
+
+LEVEL = 0.05
+"""How often some image of a piece of evidence against a random defense may count although it changes nothing."""
+_ROWS = f"""
+SELECT e.dataset, e.metric, e.defense, e.evidence, c.unit, e.draw, e.score, c.score AS source, c.sign
+FROM evidence e JOIN (SELECT *, {UNIT} AS unit FROM clean) c USING (dataset, metric, name)
+ORDER BY ALL
+"""
+
+
+def handed_in(query: Query, study: Study, ruler: Ruler, spans: Mapping[str, float]) -> Iterator[Evidence]:
+    """Yield what was handed in against each defense, on the images that are reported.
+
+    The pairs that an image turns are the mean over the draws of a random defense. `Evidence.sure` is its one-sided
+    lower bound by Student's t, at `LEVEL` for all images of the evidence together (Bonferroni).
+    """
+    if "evidence" not in query.steps:
+        return
+    rows = query(_ROWS)
+    of = list(zip(*(rows[name] for name in ("dataset", "metric", "defense", "evidence")), strict=True))
+    for dataset, metric, defense, piece in dict.fromkeys(of):
+        own = {n: v[np.array([o == (dataset, metric, defense, piece) for o in of])] for n, v in rows.items()}
+        units, first, place = np.unique(own["unit"].astype(str), return_index=True, return_inverse=True)
+        key = study.sources[units[0]][1], metric
+        score = np.full((int(own["draw"].max()) + 1, len(units)), np.nan)
+        score[own["draw"], place] = own["score"]
+        clean = _clean(study, key, defense, units)
+        many = [defense] * len(score)
+        turned = ruler.turned(key, many, units.astype(object), np.broadcast_to(clean, score.shape), score)
+        moved, span = score.mean(axis=0) - clean, spans[metric]
+        spread = ruler.spreads(key, [defense], span)[0]
+        yield Evidence(
+            {"dataset": key[0], "metric": metric},
+            defense,
+            units.astype(object),
+            {
+                "turned": turned.mean(axis=0),
+                "score": score.mean(axis=0),
+                "defended": clean,
+                "dd": 100 * np.abs(moved) / span,
+                "gain": 100 * own["sign"][first] * moved / span,
+                "shift": np.abs(moved) / spread,
+                "d": 100 * np.abs(score.mean(axis=0) - own["source"][first]) / span,
+            },
+            least(turned),
+        )
+
+
+def least(turned: np.ndarray) -> np.ndarray:
+    """Return the lower bound of the mean over draws ``(draws, n)``, for each image ``(n,)``; itself for one draw."""
+    draws, n = turned.shape
+    if draws == 1:
+        return turned[0]
+    error = turned.std(axis=0, ddof=1) / np.sqrt(draws)
+    return turned.mean(axis=0) - float(stats.t.ppf(1 - LEVEL / n, draws - 1)) * error
+
+
+def _clean(study: Study, key: Key, defense: str, units: np.ndarray) -> np.ndarray:
+    """Return f(D(x)) as the ranking has it ``(n,)``; NaN for images that are not reported."""
+    blocks, found = study.reported_clean.blocks, np.full(len(units), np.nan)
+    for c in study.reported_clean.conditions:
+        names = blocks.units[c].astype(str)
+        if blocks.conditions[c]["metric"] == key[1] and len(names) and study.sources[names[0]][1] == key[0]:
+            known = np.isin(units, names)
+            at = np.searchsorted(names, units[known])
+            found[known] = np.fmax(found[known], blocks.values["score"][c][blocks.entries.index(defense), at])
+    return found

@@ -1,0 +1,275 @@
+"""Checks evidence: computes it again with the harness's own data and the entry's own code, and ranks the entry anew.
+
+A piece of evidence counts if all of this holds; the first thing that does not is the reason of the refusal:
+
+- it was not accepted before, and its entry and the attack whose budget it uses are listed in the store;
+- each original has the digest of the harness's own image, and each attacked image keeps the budget;
+- the entry's value in the main table gets worse by at least one step of the last printed decimal. By image, the worst
+  of all attacks counts; a random entry is asked `DRAWS` times with fresh draws, and an image counts as far as it is
+  more than noise (`imharness.contests.Evidence.sure`).
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from imharness.contracts.track import Track
+from imharness.errors import UsageError, unknown_name
+from imharness.planning.profile import Profile
+from imharness.ranking.board import made_board
+from imharness.ranking.entries import StoreEntries, known_entries
+from imharness.results.boards import Board
+from imharness.results.entries import EVIDENCE
+from imharness.results.identity import ComponentRef, digest
+from imharness.results.store import Store
+from imharness.results.sweeps import Sweep
+from imharness.results.tasks import TaskRecord, TaskSpec
+from imharness.running.session import Session
+from imharness_submissions.evidence.beside import Beside
+from imharness_submissions.evidence.folder import HandedIn
+from imharness_submissions.ledger import Ledger
+from imharness_submissions.opening import RunningSubmission
+from imharness_submissions.reproducing import hiding_of, reopened, seed_of
+from imharness_submissions.sandbox.stored import SUBMISSIONS, read_submission
+from imharness_submissions.sandbox.worker import guest_beside
+from imharness_submissions.store_secret import known_secret
+
+DRAWS = 16
+"""How often a random entry is asked about each image."""
+IMAGES = "evidence-images"
+"""The step of the record that holds the images."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What evidence is held against: the track, its run, and the entry's cell with the attack whose budget counts."""
+
+    track: Track
+    sweep: Sweep
+    known: StoreEntries
+    cell: TaskRecord
+    entry: ComponentRef
+
+
+@dataclass(frozen=True)
+class Worth:
+    """The value of an entry as the main table has it: the number, its column, and the smallest step that is printed."""
+
+    value: float
+    column: str
+    step: float
+    lower_is_better: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Evidence that counts. `records`: the images and their scores, in the order in which they are kept."""
+
+    listed: Listed
+    before: Worth
+    after: Worth
+    digest: str
+    submission: str
+    by_its_author: bool
+    records: tuple[TaskRecord, ...]
+
+    @property
+    def said(self) -> str:
+        """What changed, in words."""
+        images = int(self.records[-1].n_rows / int(self.records[-1].spec.options["draws"]))
+        spec = self.listed.cell.spec
+        place = ", ".join(f"{role} {ref.label}" for role, ref in spec.named().items() if ref != self.listed.entry)
+        return (
+            f"{self.before.column} {self.before.value:.4g} → {self.after.value:.4g} by {images} "
+            f"image{'' if images == 1 else 's'} ({place})"
+        )
+
+
+def listed(store: Store, track: str, entry: str, cell: Mapping[str, str]) -> Listed:
+    """Return what evidence is held against; raises `UsageError` for what the store does not list."""
+    known = known_entries(store)
+    own = known.registry.track(track)
+    if not own.handed_in:
+        raise UsageError(f"{track} takes no images as evidence: hand in the attack, by `harness submissions`.")
+    sweep = store.ranked_from(track)
+    if sweep is None or not sweep.cells:
+        raise UsageError(f"store {store.address} has no run of {track}.")
+    keys = [key for address, key in sweep.cells.items() if address.startswith(f"{own.handed_in[0]} ")]
+    records = [record for _, record in store.records(keys) if isinstance(record, TaskRecord)]
+    entries = {ref.label: ref for r in records for ref in r.spec.components.values() if ref.kind in own.ranks}
+    named = {label: ref for label, ref in entries.items() if entry in (label, ref.id)}
+    if len(named) != 1:
+        meant = sorted(named or entries)
+        raise UsageError(unknown_name(f"{entry!r} is not one entry of {track} in this store", entry, meant, "It has"))
+    ((label, ref),) = named.items()
+    if ref.id in known.withdrawn:
+        raise UsageError(f"{label} is withdrawn: {known.withdrawn[ref.id]}")
+    found = [r for r in records if ref in r.spec.components.values() and _fits(r.spec, cell)]
+    if not found:
+        raise UsageError(f"{label}: no attack with {_words(cell)} is listed in this store.")
+    apart = {digest([r.spec.components[role].identity() for role in sorted(r.spec.named())]) for r in found}
+    if len(apart) > 1:
+        fields = ", ".join(sorted({*found[0].spec.named(), *found[0].spec.options}))
+        raise UsageError(f"{_words(cell)} fits {len(apart)} listed attacks on {label}; say more of: {fields}.")
+    return Listed(own, sweep, known, found[0], ref)
+
+
+def _fits(spec: TaskSpec, cell: Mapping[str, str]) -> bool:
+    def has(name: str, value: str) -> bool:
+        ref = spec.components.get(name)
+        return value in (ref.label, ref.id) if ref is not None else str(spec.options.get(name)) == value
+
+    return all(has(name, value) for name, value in cell.items())
+
+
+def _words(cell: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in cell.items()) or "no further fields"
+
+
+def check(handed: HandedIn, store: Store, *, device: str = "cpu", secret: str = "", trusted: bool = False) -> Verdict:
+    """Return what evidence shows, and keep nothing; raises as `verdict` does."""
+    with tempfile.TemporaryDirectory() as work:
+        return verdict(handed, store, Path(work), device=device, secret=secret, trusted=trusted)
+
+
+def verdict(
+    handed: HandedIn, store: Store, work: Path, *, device: str = "cpu", secret: str = "", trusted: bool = False
+) -> Verdict:
+    """Compute evidence again and return what it shows; raises `UsageError` with one line where it does not count.
+
+    `work`: a folder for the results. `secret`: the seed of the secret split that the store is of.
+    """
+    own = handed.manifest
+    if any(line.decision == EVIDENCE and line.report == handed.digest for line in Ledger(store.address).lines()):
+        raise UsageError("this evidence was accepted before.")
+    found = listed(store, own.track, own.entry, own.cell)
+    fresh = Store(work)
+    name, running = _submission_of(store, found.entry.id, trusted)
+    by_its_author = running is not None and running.submission.contact == own.contact
+    try:
+        images = _kept(fresh, handed, found)
+        record = _computed(fresh, store, found, images.key, handed.digest, running, device, secret)
+    finally:
+        if running is not None:
+            running.guest.kill()
+    _check_images(fresh.rows(record), handed)
+    keys = (images.key, record.key)
+    before, after = (_worth(_board(store, fresh, found, own_keys), found) for own_keys in ((), keys))
+    worse = (after.value - before.value) * (1 if before.lower_is_better else -1)
+    if not worse >= before.step * (1 - 1e-9):
+        raise UsageError(
+            f"{found.entry.label} stays where it is: {before.column} {before.value:.4g}, {after.value:.4g} with this "
+            f"evidence; it counts from a difference of {before.step:g} on."
+        )
+    return Verdict(found, before, after, handed.digest, name, by_its_author, (images, record))
+
+
+def _submission_of(store: Store, id: str, trusted: bool) -> tuple[str, RunningSubmission | None]:
+    """Return the name of the submission that an entry belongs to, and it running; none for an installed component."""
+    for name in store.names(SUBMISSIONS):
+        stored = read_submission(store, name)
+        if any(entry["id"] == id for entry in stored.manifest["entries"]):
+            return name, reopened(stored, trusted)
+    return "", None
+
+
+def _kept(fresh: Store, handed: HandedIn, found: Listed) -> TaskRecord:
+    """Keep the images as the result of a task, whose key follows from them."""
+    spec = TaskSpec(
+        track=found.track.info.id,
+        step=IMAGES,
+        version="1",
+        components={},
+        options={"evidence": handed.digest},
+        limit=None,
+        seed=0,
+        needs={},
+    )
+    arrays = {str(i): np.ascontiguousarray(own.transpose(2, 0, 1)) for i, own in enumerate(handed.pixels)}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    record = TaskRecord(
+        key=digest(spec.identity()), spec=spec, status="done", started=now, seconds=0.0, device=EVIDENCE, versions={}
+    )
+    return fresh.commit(record, {"name": [image.name for image in handed.manifest.images]}, arrays)
+
+
+def _computed(
+    fresh: Store,
+    store: Store,
+    found: Listed,
+    images: str,
+    name: str,
+    running: RunningSubmission | None,
+    device: str,
+    secret: str,
+) -> TaskRecord:
+    """Score the images with the entry's own code, which runs in the sandbox where it was submitted."""
+    listed, step = found.cell.spec, found.track.step(found.track.handed_in[1])
+    random = bool(getattr(found.known.registry.revive(found.entry).info, "random", False))
+    options = {
+        **listed.options,
+        "evidence": name,
+        "draws": DRAWS if random else 1,
+        "fresh": secrets.token_hex(16) if random else "",
+    }
+    spec = listed.model_copy(
+        update={"step": step.name, "version": step.version, "options": options, "needs": {"evidence": images}}
+    )
+    hidden = known_secret(store)
+    beside = []
+    if running is not None:
+        running.guest.hides = secret or hiding_of([found.cell], running, hidden)
+        beside = [guest_beside(running.guest, running.description, secret)]
+    seed = seed_of(found.cell, secret, hidden)
+    profile = Profile(name=EVIDENCE, description="Evidence against an entry.", secret=seed)
+    session = Session(fresh, profile, devices=[device], workers=0, prepare=beside)
+    with session.one_by_one() as compute:
+        record = compute(digest(spec.identity()), spec)
+    if record.failure is not None:
+        raise UsageError(record.failure.message)
+    return record
+
+
+def _check_images(rows: Mapping[str, np.ndarray], handed: HandedIn) -> None:
+    """Raise `UsageError` unless every image is of the harness's own original, and within the budget."""
+    stated = {image.name: image.clean for image in handed.manifest.images}
+    for name, clean, distance, allowed in zip(
+        *(rows[column].tolist() for column in ("name", "clean", "distance", "allowed")), strict=True
+    ):
+        if stated[name] != clean:
+            raise UsageError(f"{name}: the sha256 of the original is {clean[:12]}…, not {stated[name][:12]}….")
+        if np.isnan(allowed):
+            raise UsageError("the attack that the evidence names has no bounded budget; name another one.")
+        if not distance <= allowed:
+            raise UsageError(f"{name}: its distance from the original is {distance:.4g}; {allowed:.4g} are allowed.")
+
+
+def with_cells(sweep: Sweep, records: tuple[TaskRecord, ...]) -> Sweep:
+    """Return a run with the cells of evidence."""
+    own = {f"{record.spec.step} evidence={record.spec.options['evidence']}": record.key for record in records}
+    return sweep.model_copy(update={"cells": {**sweep.cells, **own}})
+
+
+def _board(store: Store, fresh: Store, found: Listed, keys: tuple[str, ...]) -> Board:
+    records = tuple(record for key in keys if (record := fresh.record(key)) is not None)
+    both = Beside(store, fresh, keys) if keys else store
+    return made_board(both, found.track, with_cells(found.sweep, records), found.known)[0]
+
+
+def _worth(board: Board, found: Listed) -> Worth:
+    """Return the entry's value in the first ranking; raises `UsageError` where it has none."""
+    for ranking in board.rankings[:1]:
+        table = next(table for table in board.tables if table.id == ranking.table)
+        column = next(column for column in table.columns if column.key == "worst")
+        row = next((row for row in table.rows if row.label == found.entry.label), None)
+        value = row.number("worst") if row is not None else None
+        if value is not None:
+            return Worth(value, column.label, 10.0**-column.decimals, column.better == "lower")
+    raise UsageError(f"{found.entry.label} has no value in the main table of {found.track.info.id}.")

@@ -1,0 +1,51 @@
+"""Writes a folder of evidence to start from: the originals as PNG, their digests, and what they are held against."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from imharness.cli.commands import context
+from imharness.errors import UsageError
+from imharness.results.store import Store
+from imharness_submissions.evidence.checking import listed
+from imharness_submissions.evidence.folder import FILE
+from imharness_submissions.manifest import PLACEHOLDERS
+from imharness_submissions.starting import toml_lines
+
+SUMMARY = "say in a sentence how these images were found"
+
+
+def start_evidence(folder: Path, store: Store, track: str, entry: str, cell: Mapping[str, str]) -> int:
+    """Write the folder, and return how many images it has; raises `UsageError` for what the store does not list."""
+    found = listed(store, track, entry, cell)
+    spec = found.cell.spec
+    if spec.split:
+        raise UsageError("the images of a secret split are not handed out: hand in the attack, as a submission.")
+    if folder.exists():
+        raise UsageError(f"{folder} exists already.")
+    dataset = found.known.registry.revive(spec.components["dataset"])
+    images = context({"dataset": dataset}, limit=spec.limit).images()
+    names = set(store.rows(found.cell)["name"])
+    (folder / "images").mkdir(parents=True)
+    blocks = []
+    for place in (place for place, name in enumerate(images.names) if name in names):
+        pixels = (images.load([place])[0].mul(255).round().byte().permute(1, 2, 0).contiguous()).numpy()
+        file = f"images/{place:04d}.png"
+        Image.fromarray(np.asarray(pixels)).save(folder / file)
+        clean = hashlib.sha256(pixels.tobytes()).hexdigest()
+        blocks.append("[[images]]\n" + toml_lines({"name": images.names[place], "clean": clean, "file": file}))
+    head = {
+        "format": 1,
+        "summary": SUMMARY,
+        "authors": [PLACEHOLDERS["author"]],
+        "contact": PLACEHOLDERS["contact"],
+        "track": track,
+        "entry": found.entry.label,
+    }
+    (folder / FILE).write_text("\n".join([toml_lines(head), "[cell]\n" + toml_lines(cell), *blocks]), encoding="utf-8")
+    return len(blocks)

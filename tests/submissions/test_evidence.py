@@ -1,0 +1,265 @@
+"""Evidence against listed entries: accepted pieces lower a value and name their author, all others are refused."""
+
+import json
+import shutil
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from PIL import Image
+
+from imharness.cli import cli
+from imharness.components.registry import installed
+from imharness.errors import UsageError
+from imharness.results.boards import Board
+from imharness.results.store import Store
+from imharness_submissions.evidence.checking import check
+from imharness_submissions.evidence.folder import FILE, read_evidence
+from imharness_submissions.ledger import Ledger
+
+PROFILE = """
+name = "tiny"
+description = "One metric, one attack that asks twice, a few photographs."
+[tracks."harness/iqa"]
+select.dataset = ["harness/severity-ladder[severities=[2,4],size=48]"]
+select.metric = ["embedded-cnn"]
+select.attack = ["square"]
+select.defense = ["none", "jpeg", "flip", "random-noise"]
+options = { strengths = ["strong"], adaptive = ["harness/square"], samples = 1, shown = [] }
+parameters."harness/square" = { queries = 2 }
+"""
+CELL = ("--cell", "method=harness/square[queries=2]", "--cell", "strength=strong")
+Break = Callable[..., Path]
+
+
+def told(*words: object) -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store in which a weak attack was run against three defenses."""
+    root = tmp_path_factory.mktemp("listed")
+    (root / "tiny.toml").write_text(PROFILE)
+    where = ("--store", root / "store", "--site", root / "site", "--profile", root / "tiny.toml")
+    done = told("run", "--all", *where, "--limit", 12, "--device", "cpu", "--workers", 0, "--progress", "none")
+    assert done.exit_code == 0, done.output
+    return root / "store"
+
+
+@pytest.fixture
+def store(listed: Path, tmp_path: Path) -> Path:
+    """Return a copy of the store, in which evidence can be accepted."""
+    return Path(shutil.copytree(listed, tmp_path / "store"))
+
+
+@pytest.fixture
+def started(listed: Path, tmp_path: Path) -> Break:
+    """Return a function: an entry -> a folder of evidence with the originals, and the facts that a person fills in."""
+
+    def make(entry: str = "harness/flip", name: str = "evidence") -> Path:
+        folder = tmp_path / name
+        done = told("evidence", "new", folder, "--track", "iqa", "--entry", entry, *CELL, "--store", listed)
+        assert done.exit_code == 0, done.output
+        text = (folder / FILE).read_text()
+        for placeholder, own in (
+            ("The author", "A. Breaker"),
+            ("you@example.org", "https://breaker.test/flip"),
+            ("say in a sentence how these images were found", "I-FGSM through the defense, 20 steps."),
+        ):
+            assert placeholder in text
+            text = text.replace(placeholder, own)
+        (folder / FILE).write_text(text)
+        return folder
+
+    return make
+
+
+def attacked(folder: Path, by: int = 7, *, through: str = "flip") -> Path:
+    """Attack each image of a folder by sign gradients through the mirror, within `by` of 255, and write it."""
+    metric = installed().one("metric", "harness/embedded-cnn").build(torch.device("cpu"))
+    for file in sorted((folder / "images").glob("*.png")):
+        clean = torch.from_numpy(np.asarray(Image.open(file)).copy()).permute(2, 0, 1)[None].float() / 255
+        x = clean.clone()
+        for _ in range(20):
+            leaf = x.clone().requires_grad_(True)
+            shown = leaf.flip(-1) if through == "flip" else leaf
+            (gradient,) = torch.autograd.grad(metric(shown).sum(), leaf)
+            x = (x + 1 / 255 * gradient.sign()).clamp(clean - by / 255, clean + by / 255).clamp(0, 1)
+        pixels = x[0].mul(255).round().byte().permute(1, 2, 0).numpy()
+        Image.fromarray(pixels).save(file)
+    return folder
+
+
+def value(board: Board | None, label: str) -> float:
+    assert board is not None
+    row = next(row for row in board.tables[0].rows if row.label == label)
+    found = row.number("worst")
+    assert found is not None
+    return found
+
+
+def board(store: Path) -> Board | None:
+    return Store(store).board("harness/iqa")
+
+
+def test_accepted_evidence_lowers_the_value_of_its_entry_alone_and_names_who_broke_it(
+    store: Path, started: Break, tmp_path: Path
+) -> None:
+    folder, before = attacked(started()), board(store)
+    where = ("--store", store, "--device", "cpu")
+    said = told("evidence", "check", folder, *where)
+    assert said.exit_code == 0, said.output
+    assert said.output.startswith("It counts against harness/flip: ")
+    assert value(board(store), "harness/flip") == value(before, "harness/flip"), "a check keeps nothing"
+
+    done = told("evidence", "accept", folder, *where, "--site", tmp_path / "site")
+    assert done.exit_code == 0, done.output
+    after = board(store)
+    assert value(after, "harness/flip") > value(before, "harness/flip") + 1
+    assert after is not None
+    place = after.rankings[0].places
+    assert place["harness/flip"].broken_by["evidence"] > 0
+    for label in ("harness/jpeg", "harness/none", "harness/random-noise"):
+        assert value(after, label) == value(before, label)
+        assert "evidence" not in place[label].broken_by
+        assert place[label].complete
+    (line,) = Ledger(store).lines()
+    assert (line.decision, line.ids) == ("evidence", ("harness/flip",))
+    assert "A. Breaker" in line.reason
+    entry = next(own for own in after.entries if own.id == "harness/flip")
+    assert [own.decision for own in entry.standing] == ["evidence"]
+    (page,) = (tmp_path / "site" / "entries").glob("*harness*flip*")
+    assert "A. Breaker" in page.read_text()
+    results = json.loads((tmp_path / "site" / "data" / "results.json").read_text())
+    assert "A. Breaker" in json.dumps(results)
+
+    again = told("evidence", "accept", folder, *where, "--site", tmp_path / "site")
+    assert isinstance(again.exception, UsageError)
+    assert "was accepted before" in str(again.exception)
+    ran = told("results", "rank", "--store", store)
+    assert ran.exit_code == 0, ran.output
+    assert value(board(store), "harness/flip") == value(after, "harness/flip"), "tables that are made again have it too"
+
+
+def test_evidence_that_changes_nothing_is_refused(store: Path, started: Break) -> None:
+    with pytest.raises(UsageError, match="harness/flip stays where it is"):
+        check(read_evidence(started()), Store(store))
+
+
+def test_draws_of_a_random_entry_are_not_taken_for_evidence(store: Path, started: Break) -> None:
+    with pytest.raises(UsageError, match="harness/random-noise stays where it is"):
+        check(read_evidence(started("harness/random-noise")), Store(store))
+
+
+def test_a_random_entry_is_broken_by_more_than_its_noise(store: Path, started: Break) -> None:
+    found = check(read_evidence(attacked(started("harness/random-noise"), through="nothing")), Store(store))
+    assert found.records[-1].spec.options["draws"] == 16
+    assert found.after.value > found.before.value + 1
+
+
+def test_a_piece_that_was_accepted_gains_nothing_in_another_order(store: Path, started: Break, tmp_path: Path) -> None:
+    folder = attacked(started())
+    assert (
+        told("evidence", "accept", folder, "--store", store, "--site", tmp_path / "s", "--device", "cpu").exit_code == 0
+    )
+    head, *blocks = (folder / FILE).read_text().split("[[images]]")
+    (folder / FILE).write_text("[[images]]".join([head + "\n", *[b + "\n" for b in blocks[::-1]][1:]]))
+    with pytest.raises(UsageError, match="stays where it is"):
+        check(read_evidence(folder), Store(store))
+
+
+def change(folder: Path, old: str, new: str) -> None:
+    text = (folder / FILE).read_text()
+    assert old in text
+    (folder / FILE).write_text(text.replace(old, new, 1))
+
+
+def first(folder: Path) -> Path:
+    return sorted((folder / "images").glob("*.png"))[0]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda f: attacked(f, 30), "its distance from the original is .* are allowed"),
+        (lambda f: change(f, 'clean = "', f'clean = "{"0" * 64}" #'), "the sha256 of the original is"),
+        (lambda f: change(f, 'name = "', 'name = "no-such-'), "has no such image here"),
+        (lambda f: change(f, "harness/flip", "harness/flop"), "is not one entry of harness/iqa in this store"),
+        (lambda f: change(f, 'strength = "strong"', 'strength = "huge"'), "no attack with .* is listed"),
+        (lambda f: change(f, 'track = "harness/iqa"', 'track = "harness/membership"'), "takes no images as evidence"),
+        (lambda f: first(f).write_bytes(first(f).read_bytes()[:200]), "is not a readable image"),
+        (lambda f: Image.new("RGB", (8, 8)).save(first(f)), "width and height differ"),
+        (lambda f: Image.new("L", (48, 48)).save(first(f)), "PNG of three colours"),
+        (lambda f: change(f, "images/", "../"), "file"),
+        (lambda f: change(f, "images/0000.png", "/etc/passwd.png"), "file"),
+        (lambda f: change(f, "A. Breaker", "The author"), "placeholder"),
+    ],
+    ids=["budget", "original", "name", "entry", "cell", "track", "cut", "size", "grey", "parent", "root", "author"],
+)
+def test_false_evidence_is_refused_in_one_line(
+    listed: Path, started: Break, spoil: Callable[[Path], object], said: str
+) -> None:
+    folder = started()
+    spoil(folder)
+    with pytest.raises(UsageError, match=said) as refused:
+        check(read_evidence(folder), Store(listed))
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_a_link_out_of_the_folder_is_refused(started: Break, tmp_path: Path) -> None:
+    folder = started()
+    own = first(folder)
+    own.rename(tmp_path / "elsewhere.png")
+    own.symlink_to(tmp_path / "elsewhere.png")
+    with pytest.raises(UsageError, match="leads out of the folder, or is a link"):
+        read_evidence(folder)
+
+
+def with_array(folder: Path, array: np.ndarray) -> Path:
+    np.savez(folder / "images.npz", own=array)
+    change(folder, f"images/{first(folder).name}", "images.npz:own")
+    return folder
+
+
+def test_arrays_hold_eight_bits_and_no_nan(started: Break) -> None:
+    whole = np.linspace(0, 255, 48 * 48 * 3).round().reshape(48, 48, 3)
+    read = read_evidence(with_array(started(), whole / 255))
+    assert np.array_equal(read.pixels[0], whole)
+    for n, (array, said) in enumerate(
+        (
+            (np.full((48, 48, 3), np.nan), "NaN or infinity"),
+            (whole / 255 + 0.001, "multiples of 1/255"),
+            (whole.transpose(2, 0, 1) / 255, "an image is"),
+            (whole.astype(np.int16), "an image is uint8"),
+        )
+    ):
+        with pytest.raises(UsageError, match=said):
+            read_evidence(with_array(started(name=f"evidence-{n}"), array))
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(started: Break) -> None:
+    folder = started()
+    head = b"\x93NUMPY\x01\x00"
+    facts = b"{'descr': '|u1', 'fortran_order': False, 'shape': (30000, 10000, 3), }\n"
+    with zipfile.ZipFile(folder / "images.npz", "w", zipfile.ZIP_DEFLATED) as file, file.open("own.npy", "w") as member:
+        member.write(head + struct.pack("<H", len(facts)) + facts)
+        for _ in range(900):
+            member.write(bytes(1_000_000))
+    change(folder, f"images/{first(folder).name}", "images.npz:own")
+    with pytest.raises(UsageError, match="bytes of arrays; at most"):
+        read_evidence(folder)
+    chunk = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
+    picture = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    for kind, content in ((b"IDAT", zlib.compress(bytes(100))), (b"IEND", b"")):
+        picture += struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    other = started(name="other")
+    first(other).write_bytes(picture)
+    with pytest.raises(UsageError, match="decompression bomb"):
+        read_evidence(other)
