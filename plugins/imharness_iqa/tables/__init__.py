@@ -5,6 +5,7 @@ from imharness_iqa.tables import (
     breaks,
     certified,
     certified_order,
+    compared,
     cost,
     distortion,
     grouped,
@@ -32,10 +33,10 @@ def report(query: Query, share: float, least: float = 0.0, fewest: int = BOTH_HA
     must keep. `fewest`: the photographs from which on the best variant of a defense is chosen on half of them.
     """
     if "external" not in query.steps and not query.steps >= COMPUTED:
-        return TrackReport()
+        return TrackReport(tables=compared.tables(query))
     study = load(query, fewest)
     if not study.attacked.conditions:
-        return TrackReport()
+        return TrackReport(tables=compared.tables(query))
     rules = worst.rules(query, study, share, least)
     had = worst.gradients(query)
     ranking = worst.ranking(study, rules, had)
@@ -56,6 +57,7 @@ def report(query: Query, share: float, least: float = 0.0, fewest: int = BOTH_HA
         *sampling.tables(query, study),
         *distortion.tables(query),
         *strengths.tables(query),
+        *compared.tables(query),
     ]
     return ranking + TrackReport(
         tables=tables,

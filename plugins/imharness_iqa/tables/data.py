@@ -233,10 +233,12 @@ def read_sources(query: Query) -> Sources:
     """Return what each image is made of; raises `UsageError` if clean scores are too old to say so."""
     if "clean" in query.steps and "photograph" not in query("SELECT * FROM clean LIMIT 0"):
         raise UsageError("The clean scores do not say which photograph an image is made of: `harness run` them again.")
-    asked = [
-        f"SELECT DISTINCT dataset, name, photograph FROM ({table})"
-        for table in ["SELECT * FROM clean"] * ("clean" in query.steps) + _external(query)
-    ]
+    return sources_in(query, ["SELECT * FROM clean"] * ("clean" in query.steps) + _external(query))
+
+
+def sources_in(query: Query, tables: Sequence[str]) -> Sources:
+    """Return what each image is made of, from tables with the columns dataset, name and photograph."""
+    asked = [f"SELECT DISTINCT dataset, name, photograph FROM ({table})" for table in tables]
     found = query(
         f"SELECT DISTINCT {UNIT} AS unit, {PHOTOGRAPH} AS photograph, {_SET} AS set "
         f"FROM ({' UNION ALL BY NAME '.join(asked)})"

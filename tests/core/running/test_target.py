@@ -235,3 +235,66 @@ def test_a_search_looks_like_results_that_are_kept() -> None:
     assert len(seen) == 6
     for images in seen:
         assert torch.equal(images, images.mul(255).round().byte().float() / 255)
+
+
+def distance(images: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    assert images.shape == reference.shape
+    assert ((images - reference).abs() <= 3.5 / 255).all(), "an image meets the reference of another one"
+    return (images - reference).square().sum(dim=(1, 2, 3))
+
+
+def comparing(n: int, **settings) -> tuple[torch.Tensor, MetricTarget]:
+    reference = storable(torch.linspace(0.1, 0.9, n).view(-1, 1, 1, 1).expand(-1, 3, 6, 6))
+    given = {"differentiable": True, "images": n, "reference": reference, **settings}
+    return reference, MetricTarget(distance, (0.0, 1.0), **given)
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+@pytest.mark.parametrize("micro_batch", [1, 2, 64])
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_every_candidate_meets_the_reference_of_its_image(copies: int, micro_batch: int, adaptive: bool) -> None:
+    guard = {"purify": lambda x, rng: x + 0, "rng": ImageRng(range(4)), "samples": 2} if adaptive else {}
+    reference, window = comparing(4, micro_batch=micro_batch, **guard)
+    changes = torch.arange(4 * copies).remainder(3).add(1).view(-1, 1, 1, 1) / 255
+    candidates = reference.repeat_interleave(copies, dim=0) + changes
+    leaf = candidates.clone().requires_grad_(True)
+    scores = window(leaf)
+    (gradient,) = torch.autograd.grad(scores.sum(), leaf)
+    torch.testing.assert_close(scores, 108 * changes.flatten().square(), rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(gradient, 2 * changes.expand_as(gradient), rtol=1e-3, atol=1e-6)
+
+
+def test_training_says_which_image_it_asks_about_in_any_order_and_number() -> None:
+    reference, window = comparing(5, images=1, versions=False, micro_batch=2)
+    rows = torch.tensor([3, 0, 3, 4])
+    torch.testing.assert_close(window(reference[rows] + 2 / 255, rows), torch.full((4,), 108 * (2 / 255) ** 2))
+    for wrong in (None, torch.tensor([0]), torch.tensor([0.0, 1, 2, 3]), torch.tensor([True] * 4)):
+        with pytest.raises(ContractError, match=r"target\(images, rows\)"):
+            window(reference[rows], wrong)
+    for outside in (-1, 5):
+        with pytest.raises(ContractError, match="there are 5 training images"):
+            window(reference[rows], torch.tensor([0, 1, 2, outside]))
+    _, plain = comparing(5)
+    with pytest.raises(ContractError, match="in their order"):
+        plain(reference, torch.arange(5))
+
+
+def test_an_image_that_equals_its_reference_has_its_own_score_and_the_gradient_of_one_beside_it() -> None:
+    reference, window = comparing(3)
+    images = reference.clone()
+    images[1] += 1 / 255
+    leaf = storable(images).requires_grad_(True)
+    scores = window(leaf)
+    (gradient,) = torch.autograd.grad(scores.sum(), leaf)
+    torch.testing.assert_close(scores, torch.tensor([0, 108 / 255**2, 0]), rtol=1e-3, atol=1e-9)
+    torch.testing.assert_close(gradient.abs(), torch.full_like(gradient, 2 / 255), rtol=1e-3, atol=1e-7)
+    assert (gradient[1] > 0).all()
+    assert torch.equal(gradient[0].sign(), gradient[2].sign())
+    alone = MetricTarget(distance, (0.0, 1.0), images=1, differentiable=True, reference=reference[2:])
+    single = reference[2:].clone().requires_grad_(True)
+    assert torch.equal(torch.autograd.grad(alone(single).sum(), single)[0][0], gradient[2])
+
+
+def test_a_result_of_another_size_is_resized_to_its_reference() -> None:
+    reference, window = comparing(2, purify=lambda x, rng: x[:, :, :4, :4], rng=ImageRng(range(2)))
+    torch.testing.assert_close(window(reference + 2 / 255), torch.full((2,), 108 * (2 / 255) ** 2), rtol=1e-2, atol=0)

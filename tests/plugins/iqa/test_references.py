@@ -10,7 +10,7 @@ from imharness.cli.commands import context
 from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
 from imharness.data import ImageSet
-from imharness.errors import Unavailable
+from imharness.errors import Unavailable, UsageError
 from imharness.images import (
     BaseAttack,
     FittedAttack,
@@ -20,6 +20,8 @@ from imharness.images import (
 )
 from imharness.tracks import Output
 from imharness_iqa import steps
+from imharness_iqa.attacks.uap import Uap
+from imharness_iqa.certifying import certify_compared, smooth_compared
 from imharness_iqa.references import CLOSER, FARTHER
 
 CPU = torch.device("cpu")
@@ -171,7 +173,7 @@ def test_a_defense_is_applied_to_the_image_and_not_to_its_reference_whatever_its
         np.testing.assert_allclose(found.rows["score"], expected, rtol=1e-4, atol=1e-7)
 
 
-ATTACKS = [a for a in installed().of_kind("attack") if a.info.id.startswith("harness/")]
+ATTACKS = [a for a in installed().of_kind("attack") if isinstance(a, BaseAttack) and a.info.strengths]
 
 
 @pytest.mark.usefixtures("assets_at_hand")
@@ -184,8 +186,60 @@ def test_every_image_meets_its_own_reference_whatever_an_attack_asks(run, attack
     except Unavailable as error:
         pytest.skip(str(error))
     fields = type(attack).model_fields
-    attack = attack.with_parameters(**{k: v for k, v in SMALL.items() if k in fields}).at("weak")
+    attack = attack.at("weak").with_parameters(**{k: v for k, v in SMALL.items() if k in fields})
     images, reference = grey()
     step = run(as_set(images, reference if originals else None), Aligned(), attack, adaptive=True)
     needs = {"fitted": step(steps.fit)} if isinstance(attack, FittedAttack) else {}
     assert len(step(steps.attack_compared, needs).rows["score"]) == 4
+
+
+def test_an_attack_is_not_trained_for_another_threat_than_the_one_that_is_measured(run) -> None:
+    images, reference = grey()
+    fitted = run(as_set(images, None), Mse(), Uap(**UAP))(steps.fit)
+    with pytest.raises(UsageError, match="name a fit_dataset with reference images"):
+        run(as_set(images, reference), Mse(), Uap(**UAP))(steps.attack_compared, {"fitted": fitted})
+
+
+UAP = {"tile": 16, "epochs": 3, "batch": 2}
+
+
+@pytest.mark.parametrize("batch", [1, 3, 4])
+def test_training_that_shuffles_learns_each_image_s_own_reference(run, batch: int) -> None:
+    """The distorted images lack one pattern; the tile that brings them nearer to their references is that pattern."""
+    _, reference = grey(distorted=False)
+    pattern = 0.05 * (1 - 2 * torch.randint(0, 2, (1, 3, 32, 32), generator=torch.Generator().manual_seed(1)))
+    images = (reference - pattern).mul(255).round().div(255)
+    step = run(as_set(images, reference), Mse(), Uap(tile=32, epochs=8, learning_rate=0.02, batch=batch, amplitude=1.0))
+    tile = torch.from_numpy(step(steps.fit).arrays["tile"])
+    assert torch.equal(tile.sign(), pattern.sign())
+
+
+def smoothed(run, name: str) -> tuple[Output, Output, ImageSet]:
+    """Return the noisy pass and the certificates of a certified defense."""
+    images, reference = grey()
+    data = as_set(images, reference)
+    step = run(data, Aligned(), installed().one("attack", "ifgsm"), name)
+    noisy = step(smooth_compared)
+    return noisy, step(certify_compared, {"noisy": noisy}), data
+
+
+def test_noisy_copies_are_compared_with_the_reference_of_their_image(run) -> None:
+    """The expected squared distance of a noisy copy is that of the image plus the variance of the noise."""
+    noisy, certified, data = smoothed(run, "rs[sigma=0.02,selection=20,samples=100]")
+    images, reference = (load(range(4)) for load in (data.load, data.originals))
+    expected = (images - reference).square().mean(dim=(1, 2, 3)) + 0.02**2
+    np.testing.assert_allclose(noisy.arrays["scores"].mean(axis=(1, 2)), expected, rtol=0.02)
+    assert (certified.rows["radius"] > 0).all()
+    assert set(certified.rows["threat"]) == {CLOSER}
+
+
+def test_a_certified_interval_holds_the_scores_of_the_images_inside_its_radius(run) -> None:
+    """Median smoothing of a squared distance, whose medians are known but for the noise of 120 copies."""
+    noisy, certified, data = smoothed(run, "ms[sigma=0.02,epsilon=0.005,selection=20,samples=400]")
+    images, reference = (load(range(4)) for load in (data.load, data.originals))
+    worst = images + 0.005 * (images - reference) / (images - reference).flatten(1).norm(dim=1).view(-1, 1, 1, 1)
+    for moved in (images, worst):
+        median = (moved - reference).square().mean(dim=(1, 2, 3)).numpy() + 0.02**2
+        assert (certified.rows["low"] <= median).all()
+        assert (median <= certified.rows["high"]).all()
+    assert len(noisy.arrays["scores"]) == 4
