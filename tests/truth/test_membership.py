@@ -1,6 +1,7 @@
 """Membership studies whose answer is known: noise, a defense that does nothing, a model that gives everything away."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,36 @@ def test_a_model_that_knows_its_members_by_heart_is_found_out_completely(tmp_pat
     assert noise.low < 0.5 < noise.high
 
 
+def names_of(entries: int) -> np.ndarray:
+    return np.array([PLAIN, *(f"x/{i:02}" for i in range(1, entries))], dtype=object)
+
+
+@cache
+def database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
+@cache
+def places_of(entries: int, evaluators: int, splits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, pa.Table]:
+    """Return which defense, split and row each score of a study is of, and all that is said of it, once for many."""
+    defense, evaluator, split, row = (place.ravel() for place in np.indices((entries, evaluators, splits, ROWS)))
+    told = {
+        "defense": pa.DictionaryArray.from_arrays(defense, names_of(entries)).dictionary_decode(),
+        "evaluator": pa.DictionaryArray.from_arrays(
+            evaluator, [f"x/{i:02}" for i in range(evaluators)]
+        ).dictionary_decode(),
+        "split": split,
+        "dataset": pa.repeat("x/rows", len(row)),
+        "model": pa.repeat("x/model", len(row)),
+        "row": row,
+        "adaptive": np.full(len(row), True),
+        "member": row < ROWS // 2,
+        "label": row % 2,
+        "right": np.full(len(row), True),
+    }
+    return defense, split, row, pa.table(told)
+
+
 class Simulated:
     """Results of `entries` defenses, the first is none, that 14 evaluators without any knowledge met in some splits.
 
@@ -182,32 +213,14 @@ class Simulated:
         evaluators: int = EVALUATORS,
         gap: Sequence[float] = (),
     ) -> None:
-        shape = (entries, evaluators, splits, ROWS)
-        names = np.array([PLAIN, *(f"x/{i:02}" for i in range(1, entries))], dtype=object)
-        defense, evaluator, split, row = (place.ravel() for place in np.indices(shape))
+        defense, split, row, places = places_of(entries, evaluators, splits)
         rng = np.random.default_rng(seed)
         score = rng.normal(size=len(row))
         away = spread * rng.normal(size=(entries, splits)) + np.array(gap or [0.0] * entries)[:, None] / 2
         score += away[defense, split] * np.where(row < ROWS // 2, 1, -1)
-        self._db = duckdb.connect()
-        self._db.register(
-            "evaluate",
-            pa.table(
-                {
-                    "defense": names[defense],
-                    "evaluator": [f"x/{i:02}" for i in evaluator],
-                    "split": split,
-                    "dataset": np.full(len(row), "x/rows"),
-                    "model": np.full(len(row), "x/model"),
-                    "row": row,
-                    "adaptive": np.full(len(row), True),
-                    "member": row < ROWS // 2,
-                    "label": row % 2,
-                    "score": score.astype(np.float32),
-                    "right": np.full(len(row), True),
-                }
-            ),
-        )
+        self._db = database().cursor()  # its tables are its own
+        self._db.register("evaluate", places.append_column("score", pa.array(score.astype(np.float32))))
+        names = names_of(entries)
         defense, split = (place.ravel() for place in np.indices((entries, splits)))
         same = dict.fromkeys(("role", "dataset", "model"), ["target"] * len(split))
         self._db.register("components", pa.table({name: [value] for name, value in CONTROL.items()}))

@@ -173,10 +173,18 @@ def units_needed(effect: float, tail: float, reached: Callable[[int], float] | N
     distribution. None above `MOST` units: then the mean is near zero, and the number depends too much on it.
     `reached`: the t that n units have to reach, by default that of Student's interval.
     """
+    return _student_needed(effect, tail) if reached is None else _needed(effect, reached)
 
+
+@lru_cache(maxsize=4096)
+def _student_needed(effect: float, tail: float) -> int | None:
+    """Return it for Student's interval; sentences, marks and notes of a board all ask for the same numbers."""
+    return _needed(effect, lambda n: quantile(tail, n))
+
+
+def _needed(effect: float, reached: Callable[[int], float]) -> int | None:
     def power(n: int) -> float:
-        least = quantile(tail, n) if reached is None else reached(n)
-        return float(scipy.stats.nct.sf(least, n - 1, effect * np.sqrt(n)))
+        return float(scipy.stats.nct.sf(reached(n), n - 1, effect * np.sqrt(n)))
 
     low, high = FEWEST - 1, FEWEST
     while power(high) < POWER:
