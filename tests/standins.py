@@ -477,6 +477,13 @@ def cifar100(folder: Path) -> None:
     rows[150:].tofile(folder / "test.bin")
 
 
+def cifar10(folder: Path) -> None:
+    rows = np.random.default_rng(0).integers(0, 256, (120, 1 + 3 * 32 * 32), dtype=np.uint8)
+    rows[:, 0] = np.arange(120) % 10
+    for name, part in zip((*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"), np.split(rows, 6), strict=True):
+        part.tofile(folder / f"{name}.bin")
+
+
 def mnist(folder: Path) -> None:
     digits = np.random.default_rng(0).integers(0, 256, (40, 28, 28), dtype=np.uint8)
     labels = (np.arange(40) % 10).astype(np.uint8)
@@ -500,7 +507,9 @@ DATA: Mapping[str, Callable[[Path], None]] = {
     "location30": lambda folder: class_first(folder / "bangkok", 446, 30),
     "purchase100": lambda folder: class_first(folder / "dataset_purchase", 600, 100),
     "texas100": texas100,
+    "cifar10": cifar10,
     "cifar100": cifar100,
+    "image-folders": classes,
     "mnist": mnist,
     "imagenette": imagenette,
     "caltech101": caltech101,

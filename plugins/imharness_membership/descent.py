@@ -47,16 +47,27 @@ class Descent(ABC):
 
 
 class Sgd(Descent):
-    """Gradient descent without momentum."""
+    """Gradient descent, with or without momentum: the velocity is the gradient plus `momentum` times the one before."""
+
+    def __init__(
+        self,
+        parameters: Iterable[torch.Tensor],
+        learning_rate: float,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+    ) -> None:
+        super().__init__(parameters, learning_rate, weight_decay)
+        self.momentum = momentum
+        self._velocities = [torch.zeros_like(own) for own in self._parameters] if momentum else []
 
     def _update(self, places: list[int]) -> None:
         chosen = [self._parameters[place] for place in places]
         torch._fused_sgd_(
             chosen,
             [own.grad for own in chosen],
-            [],
+            [self._velocities[place] for place in places] if self.momentum else [],
             weight_decay=self.weight_decay,
-            momentum=0.0,
+            momentum=self.momentum,
             lr=self.learning_rate,
             dampening=0.0,
             nesterov=False,
@@ -91,7 +102,3 @@ class Adam(Descent):
             eps=EPS,
             maximize=False,
         )
-
-
-KINDS = {"adam": Adam, "sgd": Sgd}
-"""The optimisers, by their name in a training plan."""

@@ -56,8 +56,14 @@ class ReferenceEvaluator(MembershipEvaluator):
             observed = log_odds(query.target_outputs, query.target_labels)
             trained = len(found.log_odds)
             scores = self.statistic(observed, found.target_population_log_odds, found, trained)
+            views = found.view_log_odds
             rest = References(
-                found.log_odds[1:], found.member[1:], found.population_log_odds[1:], found.population_log_odds[0]
+                found.log_odds[1:],
+                found.member[1:],
+                found.population_log_odds[1:],
+                found.population_log_odds[0],
+                None if views is None else views[1:],
+                None if views is None else views[0],
             )
             stand_in = self.statistic(found.log_odds[0], found.population_log_odds[0], rest, trained)
             order = stand_in.argsort(stable=True)  # the lowest of equally good thresholds, whatever the order of rows

@@ -12,8 +12,9 @@ import torch
 from imharness.data import TableSet
 from imharness.membership import MembershipTraining, TrainingData, TrainingPlan
 from imharness.tracks import StepContext
+from imharness_membership.augmenting import view
 from imharness_membership.splits import split_rows
-from imharness_membership.training import accuracy
+from imharness_membership.training import AT_ONCE, accuracy
 
 After = Callable[[int, torch.nn.Module, int], None]
 """A function called after every epoch with the network's number, the network, and the number of epochs done."""
@@ -40,7 +41,16 @@ class Split:
             float(options["learning_rate"]),
             str(options["optimiser"]),
             int(options.get("decay_after", 0)),
+            float(options.get("momentum", 0)),
+            float(options.get("weight_decay", 0)),
+            str(options.get("schedule", "steps")),
+            str(options.get("augmentation", "none")),
         )
+
+    @property
+    def queries(self) -> int:
+        """The number of views of a row that attacks by reference models ask about, the row itself included."""
+        return int(self.context.options.get("queries", 1))
 
     def rng(self, *purpose: str) -> torch.Generator:
         """Return a generator that is the same in all tasks of this split."""
@@ -119,10 +129,11 @@ class Split:
         train_together(networks, data, self.plan, [self.rng("order", part) for part in parts], progress)
         return networks
 
-    def outputs(self, network: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
-        """Return probabilities ``(n, classes)``, in parts of bounded size."""
+    def outputs(self, network: torch.nn.Module, rows: torch.Tensor, number: int = 0) -> torch.Tensor:
+        """Return probabilities ``(n, classes)`` for a view of rows, by its number, in parts of bounded size."""
         with torch.no_grad():
-            return torch.cat([network(self.table.features[part]).softmax(dim=1) for part in rows.split(8192)])
+            parts = (view(self.table.features[part], number) for part in rows.split(AT_ONCE))
+            return torch.cat([network(part).softmax(dim=1) for part in parts])
 
     def _data(self, member: torch.Tensor, reference: torch.Tensor) -> TrainingData:
         features, labels = self.table.features, self.table.labels

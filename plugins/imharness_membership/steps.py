@@ -24,7 +24,7 @@ from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.likelihood import log_odds
 from imharness_membership.networks import Checkpoints, Split, closest, stacked
 from imharness_membership.risk import FLOOR
-from imharness_membership.training import generator_on
+from imharness_membership.training import AT_ONCE, generator_on
 
 FLIPPED = (0.005, 0.01, 0.02, 0.05, 0.1)
 """The shares of bits that noise flips in rows of zeros and ones."""
@@ -32,8 +32,10 @@ SPREAD = (0.02, 0.05, 0.1, 0.2, 0.4)
 """The standard deviations of the noise on other rows, whose features are in [0, 1]."""
 TOGETHER = 16
 """The number of reference models that are trained at once."""
-Outputs = Callable[[torch.Tensor], torch.Tensor]
-"""Row numbers ``(n,)`` -> probabilities ``(n, classes)``."""
+Outputs = Callable[[torch.Tensor, int], torch.Tensor]
+"""Row numbers ``(n,)`` and the number of a view -> probabilities ``(n, classes)``."""
+ODDS = ("log_odds", "population", "views")
+"""The names of a reference model's answers: on the target's rows, on the population, on further views of the rows."""
 
 
 @step(version="5")
@@ -92,19 +94,19 @@ def references(context: StepContext) -> StepResult:
 
         def after(number: int, network: torch.nn.Module, done: int) -> None:
             if done in early:
-                early[done].append(_odds(split, lambda chosen: split.outputs(network.eval(), chosen)))
+                early[done].append(_odds(split, lambda *asked: split.outputs(network.eval(), *asked)))
 
         own = halves[start:stop]
         networks = split.trained_many(defense, [rows[h] for h in own], split.parts["shadow_reference"], after, start)
-        found = _reference_arrays(split, own, [lambda c, n=network: split.outputs(n, c) for network in networks])
+        found = _reference_arrays(split, own, [lambda *a, n=network: split.outputs(n, *a) for network in networks])
         if plain:
-            odds = np.stack([np.stack(early[epoch]) for epoch in stops], axis=1)  # (models, stops, m + p)
-            found["stopped.log_odds"], found["stopped.population"] = np.split(odds, [len(rows)], axis=2)
+            odds = np.stack([np.stack(early[epoch]) for epoch in stops], axis=1)  # (models, stops, m + p + views)
+            found |= {f"stopped.{name}": part for name, part in _apart(split, odds).items()}
             found |= stacked([network.state_dict() for network in networks])
         return found
 
     found = context.parts(len(halves), TOGETHER, some)
-    for name in ("stopped.log_odds", "stopped.population") if plain else ():
+    for name in [own for own in found if own.startswith("stopped.")]:
         found[name] = found[name].swapaxes(0, 1)
     return StepResult(arrays=found)
 
@@ -173,7 +175,7 @@ def canary(context: StepContext) -> StepResult:
     released = isinstance(defense, MembershipRelease)
     network = split.trained(context.component("trained") if released else defense, known, reference, "canary")
     shown = (
-        _released(split, network, known, reference, "canary")(canaries.rows)
+        _released(split, network, known, reference, "canary")(canaries.rows, 0)
         if released
         else split.outputs(network, canaries.rows)
     )
@@ -218,15 +220,18 @@ def _query(context: StepContext, order: np.ndarray) -> MembershipQuery:
 
     known, noisy, slopes = None, None, None
     if "references" in reads:
-        found, odds, population = context.need("references").arrays, "log_odds", "population"
-        place: int | slice = slice(None)
+        found = context.need("references").arrays
+        answers = {name: found[name] for name in ODDS if name in found}
         if "stopped" in shadow.arrays:
-            place, odds, population = int(shadow.arrays["stopped"][0]), f"stopped.{odds}", f"stopped.{population}"
+            place = int(shadow.arrays["stopped"][0])
+            answers = {name: found[f"stopped.{name}"][place] for name in answers}
         known = References(
-            log_odds=tensor(found[odds][place][:, order]),
+            log_odds=tensor(answers["log_odds"][:, order]),
             member=tensor(found["member"][:, order]),
-            population_log_odds=tensor(found[population][place]),
+            population_log_odds=tensor(answers["population"]),
             target_population_log_odds=tensor(target.arrays["population"]),
+            view_log_odds=tensor(answers["views"][..., order]) if "views" in answers else None,
+            target_view_log_odds=tensor(target.arrays["views"][..., order]) if "views" in answers else None,
         )
     if "robustness" in reads:
         own, theirs = (context.need(f"{role}_model").arrays["robustness"] for role in ("shadow", "target"))
@@ -262,7 +267,7 @@ def _answers(
     if options["gradients"]:
         error = split.outputs(network, rows) - one_hot(split.table.labels[rows], split.table.classes)
         further |= {"features": _last_layer_inputs(split, network, rows).cpu().numpy(), "error": error.cpu().numpy()}
-    return _seen(split, lambda chosen: split.outputs(network, chosen), further, facts)
+    return _seen(split, lambda *asked: split.outputs(network, *asked), further, facts)
 
 
 def _seen(split: Split, outputs: Outputs, arrays: Mapping[str, np.ndarray], facts: Mapping[str, float]) -> StepResult:
@@ -270,15 +275,19 @@ def _seen(split: Split, outputs: Outputs, arrays: Mapping[str, np.ndarray], fact
     role = str(split.context.options["role"])
     rows, count = split.rows(role), len(split.parts[f"{role}_member"])
     population = split.rows("shadow") if role == "target" else rows[:0]
-    shown = outputs(torch.cat([rows, population]))
+    shown = outputs(torch.cat([rows, population]), 0)
     if not torch.isfinite(shown).all():
         raise HarnessError(f"{split.context.component('defense').label}: outputs are not finite")
     labels = split.table.labels[rows]
     odds = log_odds(shown[len(rows) :], split.table.labels[population])
     right = (shown[: len(rows)].argmax(dim=1) == labels).float()
+    further = dict(arrays)
+    if role == "target" and split.queries > 1:
+        views = [log_odds(outputs(rows, number), labels) for number in range(1, split.queries)]
+        further["views"] = torch.stack(views).cpu().numpy()
     return StepResult(
         rows={"row": rows.numpy(), "label": labels.cpu().numpy(), "member": np.arange(len(rows)) < count},
-        arrays={"outputs": shown[: len(rows)].cpu().numpy(), "population": odds.cpu().numpy(), **arrays},
+        arrays={"outputs": shown[: len(rows)].cpu().numpy(), "population": odds.cpu().numpy(), **further},
         facts={
             "train_accuracy": float(right[:count].mean()),
             "test_accuracy": float(right[count:].mean()),
@@ -294,7 +303,7 @@ def _released(
     """Return the outputs that the owner of a model releases."""
     held = DefenderOutputs(split.outputs(network, member), split.outputs(network, reference))
     defend = split.context.build("defense")
-    return lambda rows: defend(split.outputs(network, rows), held, split.rng("release", part))
+    return lambda *asked: defend(split.outputs(network, *asked), held, split.rng("release", part))
 
 
 def _halves(split: Split) -> list[torch.Tensor]:
@@ -305,16 +314,27 @@ def _halves(split: Split) -> list[torch.Tensor]:
 
 
 def _odds(split: Split, outputs: Outputs) -> np.ndarray:
-    """Return log odds of the target's rows and of the population, ``(m + p,)``."""
-    rows = torch.cat([split.rows("target"), split.rows("shadow")])
-    return log_odds(outputs(rows), split.table.labels[rows]).cpu().numpy()
+    """Return log odds of the target's rows, of the population, and of further views of the target's rows, one array."""
+    target = split.rows("target")
+    rows = torch.cat([target, split.rows("shadow")])
+    found = [log_odds(outputs(rows, 0), split.table.labels[rows])]
+    found += [log_odds(outputs(target, number), split.table.labels[target]) for number in range(1, split.queries)]
+    return torch.cat(found).cpu().numpy()
+
+
+def _apart(split: Split, odds: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the parts of arrays ``(..., a)`` of `_odds` by their names in `ODDS`; views are ``(..., v, m)``."""
+    n, p = len(split.rows("target")), len(split.rows("shadow"))
+    parts = np.split(odds, [n, n + p], axis=-1)
+    if split.queries > 1:
+        parts[-1] = parts[-1].reshape(*odds.shape[:-1], split.queries - 1, n)
+    return dict(zip(ODDS[: 3 if split.queries > 1 else 2], parts, strict=False))
 
 
 def _reference_arrays(split: Split, halves: list[torch.Tensor], outputs: list[Outputs]) -> dict[str, np.ndarray]:
     n = len(split.rows("target"))
-    target, population = np.split(np.stack([_odds(split, own) for own in outputs]), [n], axis=1)
     member = torch.stack([torch.zeros(n, dtype=torch.bool).scatter(0, half, True) for half in halves])
-    return {"log_odds": target, "member": member.numpy(), "population": population}
+    return {**_apart(split, np.stack([_odds(split, own) for own in outputs])), "member": member.numpy()}
 
 
 def _last_layer_inputs(split: Split, network: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
@@ -339,6 +359,6 @@ def _robustness(split: Split, network: torch.nn.Module, rows: torch.Tensor) -> t
         for _ in range(copies):
             drawn = (torch.rand if binary else torch.randn)(features.shape, generator=rng, device=features.device)
             noisy = (features - (drawn < size).float()).abs() if binary else features + size * drawn
-            found = torch.cat([network(part).argmax(dim=1) for part in noisy.split(8192)])
+            found = torch.cat([network(part).argmax(dim=1) for part in noisy.split(AT_ONCE)])
             right += found == labels
     return right / (copies * len(FLIPPED))

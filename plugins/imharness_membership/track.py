@@ -7,7 +7,7 @@ trained once for each split and training: releases use the undefended one, and e
 another defense is one of its epochs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +26,7 @@ from imharness.membership import (
 )
 from imharness.questions import AuditAnswer, AuditRequest, AuditSubject, CanaryScores, ModelAudit, OneRunBounds
 from imharness.tracks import Planned, Planner, Query, Selection, Step, TaskSpec, Track, TrackReport, Work, check_names
+from imharness_membership.augmenting import VIEWS
 from imharness_membership.steps import (
     canary,
     evaluate,
@@ -45,6 +46,8 @@ from imharness_membership.work import work
 Defense = MembershipTraining | MembershipRelease
 OptionValue = int | float | str
 STOPPED = "harness/early-stopping"
+FURTHER = ("decay_after", "momentum", "weight_decay", "schedule", "augmentation")
+"""What a training has where its settings say so."""
 
 
 class Published(BaseModel):
@@ -52,8 +55,10 @@ class Published(BaseModel):
 
     `part`: number of rows that train a model; its defender and its test have as many. `shadow_part`: the same for the
     shadow model; 0: as many as `part`. `decay_after`: epochs after which the learning rate is a tenth; 0: never.
-    `models`: labels of the models that are trained on it; empty: all. `defenses`: id or label -> fields that differ
-    from the component's own.
+    `momentum`, `weight_decay`, `schedule`, `augmentation`: as in `TrainingPlan`. `queries`: views of each row that
+    attacks by reference models ask about, at most 18: the row, its mirror image, and both shifted by 4 px. `models`:
+    labels of the models that are trained on it; empty: all. `defenses`: id or label -> fields that differ from the
+    component's own.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,14 +70,32 @@ class Published(BaseModel):
     learning_rate: float = Field(default=0, ge=0)
     optimiser: Literal["", "adam", "sgd"] = ""
     decay_after: int = Field(default=0, ge=0)
+    momentum: float = Field(default=0, ge=0, lt=1)
+    weight_decay: float = Field(default=0, ge=0)
+    schedule: Literal["steps", "cosine"] = "steps"
+    augmentation: Literal["none", "crop-flip"] = "none"
+    queries: int = Field(default=1, ge=1, le=len(VIEWS))
     models: tuple[str, ...] = ()
     defenses: Mapping[str, Mapping[str, float]] = Field(default={})
 
     def of(self, track: "MembershipTrack") -> dict[str, OptionValue]:
         """Return the options of a training."""
         names = ("epochs", "batch_size", "learning_rate", "optimiser")
-        decay = {"decay_after": self.decay_after} if self.decay_after else {}
-        return {**{name: getattr(self, name) or getattr(track, name) for name in names}, **decay}
+        return {
+            **{name: getattr(self, name) or getattr(track, name) for name in names},
+            **self._set(FURTHER),
+            **self.asked,
+        }
+
+    @property
+    def asked(self) -> dict[str, OptionValue]:
+        """The option of the number of views; empty for the row alone."""
+        return self._set(("queries",))
+
+    def _set(self, names: Iterable[str]) -> dict[str, OptionValue]:
+        """Return the options among these that are set; the others are no part of a task's identity."""
+        found = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in found.items() if value != type(self).model_fields[name].default}
 
     def adjusted(self, defense: Defense) -> Defense:
         """Return a defense with the paper's settings; those for its label count before those for its id."""
@@ -227,6 +250,7 @@ class _Plan:
         self.rows: dict[str, OptionValue] = {"split": split, "part": published.part}
         if published.shadow_part:
             self.rows["shadow_part"] = published.shadow_part
+        self.asked = published.asked
         self.training: dict[str, OptionValue] = {**self.rows, **published.of(track)}
         reads = {name for evaluator in evaluators for name in evaluator.reads}
         self.copies = track.copies if "robustness" in reads else 0
@@ -246,13 +270,13 @@ class _Plan:
         model = self._model(guard, role)
         if not isinstance(guard.defense, MembershipRelease):
             return model
-        options = {"role": role, **self.rows}
+        options = {"role": role, **self.rows, **self.asked}
         return self.planner.task(release, {"defense": guard.defense}, options=options, needs={"plain": model})
 
     def _references(self, guard: _Guard) -> Planned:
         """Plan reference models; for early stopping they are undefended ones, at the epoch where the shadow stops."""
         if isinstance(guard.defense, MembershipRelease):
-            options = {"models": self.track.references, **self.rows}
+            options = {"models": self.track.references, **self.rows, **self.asked}
             needs = {"references": self._references(self.baseline)}
             return self.planner.task(release_references, {"defense": guard.defense}, options=options, needs=needs)
         if guard.matched is not None:

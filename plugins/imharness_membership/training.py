@@ -1,12 +1,14 @@
 """The training loops that the defenses of this package share: cross-entropy, epoch by epoch."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
 
 from imharness.membership import MembershipTraining, Progress, TrainingData, TrainingPlan, TrainPrivately, TrainTogether
-from imharness_membership.descent import KINDS, Descent
+from imharness_membership.augmenting import augmented
+from imharness_membership.descent import Adam, Descent, Sgd
 from imharness_membership.stacked import answers_of, stack_weights, unstack_weights
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -24,17 +26,30 @@ def generator_on(rng: torch.Generator, device: torch.device) -> torch.Generator:
     return torch.Generator(device=device).manual_seed(int(torch.randint(2**62, (), generator=rng)))
 
 
+AT_ONCE = 8192
+"""The number of rows that a network answers at once."""
 DECAY = 0.1
 """The factor on the learning rate where a plan lets it decay."""
 
 
 def descent_of(parameters: Iterable[torch.Tensor], plan: TrainingPlan, weight_decay: float = 0.0) -> Descent:
-    """Return the plan's optimiser for the parameters of a network, or of several."""
-    return KINDS[plan.optimiser](parameters, plan.learning_rate, weight_decay)
+    """Return the plan's optimiser for the parameters of a network, or of several.
+
+    `weight_decay` is added to that of the plan.
+    """
+    decay = plan.weight_decay + weight_decay
+    if plan.optimiser == "sgd":
+        return Sgd(parameters, plan.learning_rate, decay, plan.momentum)
+    return Adam(parameters, plan.learning_rate, decay)
 
 
 def rate_after(plan: TrainingPlan, done: int) -> float:
-    """Return the learning rate of a plan after `done` epochs."""
+    """Return the learning rate of a plan after `done` epochs.
+
+    The cosine is that of Loshchilov & Hutter, "SGDR" (ICLR 2017), equation 5, without restarts and down to 0.
+    """
+    if plan.schedule == "cosine":
+        return plan.learning_rate * (1 + math.cos(math.pi * done / plan.epochs)) / 2
     return plan.learning_rate * DECAY if plan.decay_after and done >= plan.decay_after else plan.learning_rate
 
 
@@ -53,7 +68,7 @@ def epochs(
         network.train()
         order = torch.randperm(len(data.labels), generator=rng).to(data.labels.device)
         for batch in order.split(plan.batch_size):
-            logits = network(data.features[batch])
+            logits = network(augmented(data.features[batch], plan, rng))
             steps.step(F.cross_entropy(logits, data.labels[batch], label_smoothing=label_smoothing))
         steps.learning_rate = rate_after(plan, epoch + 1)
         yield epoch + 1
@@ -118,7 +133,10 @@ def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> Trai
             networks[0].train()
             orders = torch.stack([torch.randperm(count, generator=rng) for rng in rngs]).to(labels.device)
             for rows in orders.split(plan.batch_size, dim=1):
-                logits, wanted = answers(weights, features[which, rows]), labels[which, rows]
+                x = features[which, rows]
+                if plan.augmentation != "none":
+                    x = torch.stack([augmented(own, plan, rng) for own, rng in zip(x, rngs, strict=True)])
+                logits, wanted = answers(weights, x), labels[which, rows]
                 steps.step(summed(logits.flatten(0, 1), wanted.flatten()) / rows.shape[1])
             steps.learning_rate = rate_after(plan, epoch + 1)
             unstack_weights(weights, networks)
@@ -131,5 +149,10 @@ def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> Trai
 
 def accuracy(network: torch.nn.Module, features: torch.Tensor, labels: torch.Tensor) -> float:
     """Return the share of rows that are classified right; the network is in evaluation mode afterwards."""
+    return float((logits_of(network.eval(), features).argmax(dim=1) == labels).float().mean())
+
+
+def logits_of(network: torch.nn.Module, features: torch.Tensor) -> torch.Tensor:
+    """Return the logits ``(n, classes)`` of rows ``(n, ...)``, in parts of bounded size, without gradients."""
     with torch.no_grad():
-        return float((network.eval()(features).argmax(dim=1) == labels).float().mean())
+        return torch.cat([network(part) for part in features.split(AT_ONCE)])

@@ -7,6 +7,7 @@ and noise on the CPU are not counted.
 from itertools import pairwise
 
 from imharness.tracks import TaskSpec, Work
+from imharness_membership.models.wrn import CHANNELS, GROUPS
 from imharness_membership.splits import part_of
 
 FEATURES = {"location30": (446, 30), "purchase100": (600, 100), "texas100": (6_169, 100), "mnist": (784, 10)}
@@ -44,7 +45,22 @@ def work(spec: TaskSpec, units: int, part: int) -> Work | None:
 def _pass(spec: TaskSpec) -> float:
     """Return the operations of one pass over one row."""
     model, name = spec.components["model"], spec.components["dataset"].id.partition("/")[2]
+    if {"depth", "width"} <= model.parameters.keys():
+        return wide_residual(int(model.parameters["depth"]), int(model.parameters["width"]))
     if "hidden" in model.parameters:
         first, last = FEATURES.get(name, (3_072, 100))
         return 2.0 * sum(a * b for a, b in pairwise((first, *model.parameters["hidden"], last)))
     return next((cost for kind, cost in IMAGES.items() if kind in model.label), 0.4e9)
+
+
+def wide_residual(depth: int, width: int) -> float:
+    """Return the operations of a wide residual network on an image of 32x32 px, those of its convolutions."""
+    inside, side = CHANNELS[0], 32
+    weights = 9.0 * 3 * inside * side**2
+    for group, channels in enumerate(CHANNELS):
+        outside, side = channels * width, 32 >> group
+        for _ in range((depth - 4) // (2 * GROUPS)):
+            changes = inside != outside
+            weights += (9 * (inside + outside) + inside * changes) * outside * side**2
+            inside = outside
+    return 2 * weights

@@ -1,4 +1,4 @@
-"""CIFAR-100 (Krizhevsky 2009) in its binary version, which needs no pickle."""
+"""CIFAR-100, and the binary format of both CIFARs (Krizhevsky 2009), which needs no pickle."""
 
 from pathlib import Path
 
@@ -23,17 +23,19 @@ CIFAR100 = DataSource(
     units=60_000,
     shape=(3, 32, 32),
 )
-ROW = 2 + 3 * 32 * 32
-"""Bytes of an image: its coarse class, its fine class, and the planes red, green and blue."""
+PIXELS = 3 * 32 * 32
+"""Bytes of an image's planes red, green and blue, which follow its classes."""
 
 
-def binary(file: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return images ``(n, 3, 32, 32)`` and fine classes ``(n,)``, uint8, of train.bin or test.bin.
+def binary(file: Path, labels: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Return images ``(n, 3, 32, 32)`` and classes ``(n,)``, uint8, of a file.
 
+    `labels`: classes of an image, 2 in CIFAR-100 (coarse, then fine) and 1 in CIFAR-10; the last one is returned.
     Raises `ValueError` for a file that is cut off.
     """
     content = np.frombuffer(read_bytes(file), np.uint8)
-    if not len(content) or len(content) % ROW:
-        raise ValueError(f"{file.name} has {len(content)} bytes, no multiple of {ROW}")
-    rows = content.reshape(-1, ROW)
-    return rows[:, 2:].reshape(-1, 3, 32, 32), rows[:, 1]
+    size = labels + PIXELS
+    if not len(content) or len(content) % size:
+        raise ValueError(f"{file.name} has {len(content)} bytes, no multiple of {size}")
+    rows = content.reshape(-1, size)
+    return rows[:, labels:].reshape(-1, 3, 32, 32), rows[:, labels - 1]

@@ -21,12 +21,17 @@ class References:
     which of the target's rows each reference model was trained on; the adversary drew them at random. The population is
     p rows of the adversary: ``population_log_odds``, ``(K, p)``, are those of the references,
     ``target_population_log_odds``, ``(p,)``, those of the target.
+
+    Where models are also asked about v altered copies of each row, such as its mirror image, ``view_log_odds``,
+    ``(K, v, m)``, are the answers of the references, and ``target_view_log_odds``, ``(v, m)``, those of the target.
     """
 
     log_odds: torch.Tensor
     member: torch.Tensor
     population_log_odds: torch.Tensor
     target_population_log_odds: torch.Tensor
+    view_log_odds: torch.Tensor | None = None
+    target_view_log_odds: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)

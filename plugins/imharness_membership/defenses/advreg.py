@@ -21,6 +21,7 @@ from imharness.membership import (
     TrainTogether,
     hookimpl,
 )
+from imharness_membership.augmenting import augmented
 from imharness_membership.descent import Adam, Descent
 from imharness_membership.evaluators.neural import AttackNet
 from imharness_membership.stacked import answers_of, stack_weights, unstack_weights
@@ -53,7 +54,7 @@ class AdvReg(MembershipTraining):
                 for batch, others in _batches(data, plan.batch_size, rng):
                     if epoch >= self.warm_up:
                         self._attack(network, attacker, theirs, data, batch, others)
-                    logits = network(data.features[batch])
+                    logits = network(augmented(data.features[batch], plan, rng))
                     loss = F.cross_entropy(logits, data.labels[batch])
                     if epoch >= self.warm_up:
                         gain = F.logsigmoid(attacker(logits.softmax(dim=1), data.labels[batch])).mean()
@@ -105,6 +106,8 @@ class AdvReg(MembershipTraining):
                         logits = gains(learnt, outputs, mixed_y)
                         wrong = F.binary_cross_entropy_with_logits(logits, truth.expand_as(logits), reduction="none")
                         theirs.step(wrong.mean(dim=1).sum())
+                    if plan.augmentation != "none":
+                        x = torch.stack([augmented(own, plan, rng) for own, rng in zip(x, rngs, strict=True)])
                     logits = answers(weights, x)
                     loss = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(y).mean(dim=1)
                     if epoch >= self.warm_up:

@@ -20,6 +20,7 @@ from imharness.membership import (
     hookimpl,
 )
 from imharness_membership.accounting import epsilon_of
+from imharness_membership.augmenting import augmented
 from imharness_membership.training import descent_of, generator_on, rate_after
 
 AT_ONCE = 2**25
@@ -65,7 +66,8 @@ class DpSgd(MembershipTraining):
             for epoch in range(own.epochs):
                 for _ in range(steps):
                     drawn = (torch.rand(count, generator=rng) < rate).nonzero()[:, 0].to(device)
-                    total = clipped_sum(network, data.features[drawn], data.labels[drawn], self.clip)
+                    rows = augmented(data.features[drawn], own, rng)
+                    total = clipped_sum(network, rows, data.labels[drawn], self.clip)
                     for own_total in total.values():
                         own_total.add_(
                             torch.randn(own_total.shape, generator=noises, device=device), alpha=self.noise * self.clip

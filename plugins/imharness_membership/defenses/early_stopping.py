@@ -18,7 +18,7 @@ from imharness.membership import (
     TrainPrivately,
     hookimpl,
 )
-from imharness_membership.training import accuracy, epochs
+from imharness_membership.training import accuracy, epochs, logits_of
 
 
 class EarlyStopping(MembershipTraining):
@@ -62,9 +62,8 @@ class EarlyStopping(MembershipTraining):
 
 def _loss(network: torch.nn.Module, data: TrainingData) -> float:
     """Return the cross-entropy on reference rows."""
-    with torch.no_grad():
-        logits = network.eval()(data.reference_features)
-        return float(torch.nn.functional.cross_entropy(logits, data.reference_labels))
+    logits = logits_of(network.eval(), data.reference_features)
+    return float(torch.nn.functional.cross_entropy(logits, data.reference_labels))
 
 
 @hookimpl

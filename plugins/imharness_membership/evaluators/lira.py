@@ -37,9 +37,23 @@ class Lira(ReferenceEvaluator):
     def statistic(
         self, observed: torch.Tensor, population: torch.Tensor, references: References, trained: int
     ) -> torch.Tensor:
-        """Return the log likelihood ratio; offline the log of the tail's complement, or minus the log density."""
+        """Return the log likelihood ratio; offline the log of the tail's complement, or minus the log density.
+
+        Where models were asked about several views of a row, it is the mean over the views, each with Gaussians of its
+        own, whose answers count as independent (section VI-C).
+        """
+        views, theirs = references.view_log_odds, references.target_view_log_odds
+        if views is None or theirs is None:
+            return self._one(observed, references.log_odds, references.member, trained)
+        answers = torch.cat([references.log_odds[:, None], views], dim=1)  # (K, 1 + v, m)
+        member = references.member[:, None].expand_as(answers)
+        found = self._one(torch.cat([observed[None], theirs]).flatten(), answers.flatten(1), member.flatten(1), trained)
+        return found.view(answers.shape[1:]).mean(dim=0)
+
+    def _one(self, observed: torch.Tensor, log_odds: torch.Tensor, member: torch.Tensor, trained: int) -> torch.Tensor:
+        """Return the statistic of answers ``(m,)`` from those of K references, ``(K, m)``."""
         pooled = trained < ENOUGH if self.global_variance is None else self.global_variance
-        inside, out = _fitted(references.log_odds, references.member, pooled)
+        inside, out = _fitted(log_odds, member, pooled)
         if self.mode == "offline-cdf":
             return -torch.special.log_ndtr(-(observed - out[0]) / out[1].sqrt())
         if self.mode == "offline-logpdf":

@@ -13,14 +13,12 @@ from typing import Literal
 
 import numpy as np
 import torch
-from PIL import Image
 from pydantic import Field
 
 from imharness.data import ImageDataset, Images, ImageSet, Info, hookimpl, place
 from imharness.errors import ContractError, Unavailable
-from imharness_vision.image_files import read_files
+from imharness_vision.image_files import SUFFIXES, middle_square, read_files
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
 PARTS = {"train": ("train",), "test": ("test", "val")}
 
 
@@ -72,7 +70,7 @@ class ClassFolder(ImageDataset):
         names, labels, files = list(classes), [label for _, label, _ in turns], [file for _, _, file in turns]
 
         def load(positions: Sequence[int]) -> Images:
-            return read_files((files[p] for p in positions), self._fit)
+            return read_files((files[p] for p in positions), lambda image: middle_square(image, self.size))
 
         columns = {"label": np.array(labels), "class": np.array([names[label] for label in labels])}
         root = self.root
@@ -95,13 +93,6 @@ class ClassFolder(ImageDataset):
         if not parted:
             files = files[: self.held_out] if self.split == "test" else files[self.held_out :]
         return files[: self.per_class or None]
-
-    def _fit(self, image: Image.Image) -> Image.Image:
-        """Return the middle square at the wanted size."""
-        side = min(image.size)
-        left, top = (image.width - side) // 2, (image.height - side) // 2
-        square = image.crop((left, top, left + side, top + side))
-        return square if side == self.size else square.resize((self.size, self.size), Image.Resampling.BOX)
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:

@@ -16,6 +16,7 @@ STUDIES = {
     "kodak": "harness/iqa",
     "location30": "harness/membership",
     "cifar10": "harness/reconstruction",
+    "cifar10-membership": "harness/membership",
     "orl": "harness/reconstruction",
     "lpips": "harness/perceptual",
 }

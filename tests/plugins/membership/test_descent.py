@@ -7,10 +7,11 @@ import torch
 import torch.nn.functional as F
 
 from imharness.data import generator
-from imharness_membership.descent import KINDS
+from imharness_membership.descent import Adam, Sgd
 from imharness_membership.evaluators.neural import AttackNet
 from imharness_membership.stacked import answers_of, stack_weights, unstack_weights
 
+KINDS = {"adam": Adam, "sgd": Sgd}
 TORCHS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 
 
