@@ -45,8 +45,12 @@ ASSETS = {"annotate.css": "text/css", "annotate.js": "text/javascript"}
 TITLES = {
     "class": "What does this image show?",
     "pair": "Do both images show the same thing or person?",
-    "better": "Which image has the better quality?",
+    "better": "Which image is of higher quality, more realistic, and closer to the original?",
+    "2afc": "Which image is closer to the original?",
+    "jnd": "Two images are shown, one after the other. Are they the same?",
 }
+SHOWN_MS, GAP_MS = 1000, 250
+"""How long each image of a just noticeable difference is shown, and nothing between them (LPIPS, section 2.2)."""
 
 
 class Pages:
@@ -98,7 +102,15 @@ class Pages:
             return self._redirect("/")
         asked, (done, total) = self._book.following(annotator), self._book.progress(annotator)
         kind = self._book.about("kind")
-        shown = {"annotator": annotator, "done": done, "total": total, "kind": kind, "title": TITLES[kind]}
+        shown = {
+            "annotator": annotator,
+            "done": done,
+            "total": total,
+            "kind": kind,
+            "title": TITLES[kind],
+            "timed": (SHOWN_MS, GAP_MS) if kind == "jnd" else None,
+            "told": self._book.trained(annotator),
+        }
         if asked is None:
             return self._page("finished.html", request, **shown)
         answers = list(zip(KEYS, asked.choices, strict=False))
@@ -127,7 +139,7 @@ class Pages:
         """Return one image of a question, if the visitor has given a name."""
         self._annotator(request)
         item, side = request.path_params["item"], request.path_params["side"]
-        known = ITEM.fullmatch(item) and side in ("left", "right")
+        known = ITEM.fullmatch(item) and side in ("reference", "left", "right")
         found = self._book.image(int(item), side) if known else None
         if found is None:
             raise HTTPException(404)

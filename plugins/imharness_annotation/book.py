@@ -21,23 +21,30 @@ from imharness.files import number, parsed_json
 from imharness_annotation import CUTOFF
 from imharness_annotation.turns import Item, Turns
 
-Kind = Literal["class", "pair", "better"]
+Kind = Literal["class", "pair", "better", "2afc", "jnd"]
+Side = Literal["reference", "left", "right"]
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS items (
     id INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, facts TEXT NOT NULL, choices TEXT NOT NULL, truth TEXT NOT NULL,
-    decoy INTEGER NOT NULL, left_png BLOB, right_png BLOB NOT NULL);
+    decoy INTEGER NOT NULL, training INTEGER NOT NULL, reference_png BLOB, left_png BLOB, right_png BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS votes (
     number INTEGER PRIMARY KEY AUTOINCREMENT, item INTEGER NOT NULL REFERENCES items(id), annotator TEXT NOT NULL,
     answer TEXT NOT NULL, at TEXT NOT NULL, UNIQUE (item, annotator));
 CREATE TABLE IF NOT EXISTS sessions (id TEXT PRIMARY KEY, annotator TEXT NOT NULL);
 """
 WAIT_S = 10
+ONCE = ("class", "pair")
+"""The kinds of which a person sees only one question about an original: what it shows would be known afterwards."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """One thing to judge. `left` is the original, or the other image of a choice of two; None where there is none."""
+    """One thing to judge. `left` is the original, or the other image of a choice of two; None where there is none.
+
+    `reference` is what both images of a choice are compared with. A `training` question comes first, its right answer
+    is told afterwards, and its votes never count.
+    """
 
     key: str
     facts: Mapping[str, str]
@@ -47,6 +54,8 @@ class Question:
     decoy: bool
     left: bytes | None
     right: bytes
+    reference: bytes | None = None
+    training: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,7 @@ class Asked:
     id: int
     choices: tuple[str, ...]
     has_left: bool
+    has_reference: bool
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,7 @@ class Vote:
     annotator: str
     answer: str
     at: str
+    training: bool = False
 
 
 def _originals(facts: Mapping[str, str]) -> frozenset[str]:
@@ -135,23 +146,31 @@ class Book:
         """Share of decoys that a person must answer right for their votes to count."""
         return self._setting("cutoff", CUTOFF)
 
+    @property
+    def each(self) -> int:
+        """The most questions that a person is asked, decoys and training apart; 0: all."""
+        return int(self._setting("each", 0))
+
     def _setting(self, name: str, default: float) -> float:
         text = self.about(name)
         return number(text, f"{self._file}: {name}") if text else default
 
-    def fill(self, kind: Kind, votes: int, questions: Iterable[Question], cutoff: float = CUTOFF) -> int:
+    def fill(self, kind: Kind, votes: int, questions: Iterable[Question], cutoff: float = CUTOFF, each: int = 0) -> int:
         """Add questions that are not there yet; return how many there are then. A file has questions of one kind."""
         have = self.about("kind")
         if have and have != kind:
             raise UsageError(f"{self._file} asks for {have!r} already; choose another --file for {kind!r}.")
         with self._open() as db:
-            for name, value in (("kind", kind), ("votes", str(votes)), ("cutoff", str(cutoff))):
-                db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
+            for name, value in {"kind": kind, "votes": votes, "cutoff": cutoff, "each": each}.items():
+                db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, str(value)))
             db.executemany(
-                "INSERT OR IGNORE INTO items (key, facts, choices, truth, decoy, left_png, right_png) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR IGNORE INTO items (key, facts, choices, truth, decoy, training, reference_png, left_png, "
+                "right_png) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    (q.key, json.dumps(q.facts), json.dumps(q.choices), q.truth, int(q.decoy), q.left, q.right)
+                    (
+                        *(q.key, json.dumps(q.facts), json.dumps(q.choices), q.truth, int(q.decoy), int(q.training)),
+                        *(q.reference, q.left, q.right),
+                    )
                     for q in questions
                 ),
             )
@@ -162,7 +181,10 @@ class Book:
         """Return this annotator's next question, in an order of their own; None when nothing is left."""
         with self._read_turns() as turns:
             ahead = turns.ahead(annotator)
-            return Asked(ahead[0], turns.items[ahead[0]].choices, turns.items[ahead[0]].has_left) if ahead else None
+            if not ahead:
+                return None
+            own = turns.items[ahead[0]]
+            return Asked(ahead[0], own.choices, own.has_left, own.has_reference)
 
     def progress(self, annotator: str) -> tuple[int, int]:
         """Return how many questions this annotator has judged, and how many they will have judged in the end."""
@@ -171,9 +193,11 @@ class Book:
             return done, done + len(turns.ahead(annotator))
 
     def count(self, *, decoy: bool) -> int:
-        """Return how many decoys there are, or how many other questions."""
+        """Return how many decoys there are, or how many other questions; none of them for training."""
         with self._open() as db:
-            return int(db.execute("SELECT COUNT(*) FROM items WHERE decoy = ?", (int(decoy),)).fetchone()[0])
+            return int(
+                db.execute("SELECT COUNT(*) FROM items WHERE decoy = ? AND NOT training", (int(decoy),)).fetchone()[0]
+            )
 
     @property
     def demand(self) -> str:
@@ -199,21 +223,26 @@ class Book:
             return int(db.execute("PRAGMA data_version").fetchone()[0])
 
     def _read_all(self) -> Turns:
-        once, needed, cutoff = self.about("kind") != "better", self.planned, self.cutoff
+        once, needed, cutoff, each = self.about("kind") in ONCE, self.planned, self.cutoff, self.each
         with self._open() as db:
-            rows = db.execute("SELECT id, facts, truth, decoy, choices, left_png IS NOT NULL FROM items").fetchall()
+            rows = db.execute(
+                "SELECT id, facts, truth, decoy, choices, left_png IS NOT NULL, reference_png IS NOT NULL, training "
+                "FROM items"
+            ).fetchall()
             votes = db.execute("SELECT item, annotator, answer FROM votes ORDER BY number").fetchall()
         items = {
             number: Item(
-                _originals(self._read(facts, dict)) if once else frozenset(),
+                _originals(self._read(facts, dict)) if once and not training else frozenset(),
                 truth,
                 bool(decoy),
                 tuple(self._read(choices, list)),
                 bool(has_left),
+                bool(has_reference),
+                bool(training),
             )
-            for number, facts, truth, decoy, choices, has_left in rows
+            for number, facts, truth, decoy, choices, has_left, has_reference, training in rows
         }
-        return Turns(items, needed, cutoff, votes)
+        return Turns(items, needed, cutoff, votes, each)
 
     def vote(self, item: int, annotator: str, answer: str) -> None:
         """Write an answer; a second one of the same annotator on the same question changes nothing."""
@@ -266,23 +295,42 @@ class Book:
                 for (item,) in gone:
                     self._turns[1].change(annotator, item, None)
 
-    def image(self, item: int, side: Literal["left", "right"]) -> bytes | None:
+    def pictures(self, key: str) -> tuple[bytes | None, bytes | None, bytes]:
+        """Return the reference, the left and the right image of a question as PNG, by its key."""
+        with self._open() as db:
+            row = db.execute("SELECT reference_png, left_png, right_png FROM items WHERE key = ?", (key,)).fetchone()
+        reference, left, right = row
+        return reference, left, right
+
+    def trained(self, annotator: str) -> Vote | None:
+        """Return the annotator's latest vote if it was for training."""
+        own = [vote for vote in self.votes(annotator)[-1:] if vote.training]
+        return own[0] if own else None
+
+    def image(self, item: int, side: Side) -> bytes | None:
         """Return one image of a question as PNG."""
-        column = {"left": "left_png", "right": "right_png"}[side]
+        column = {"reference": "reference_png", "left": "left_png", "right": "right_png"}[side]
         with self._open() as db:
             row = db.execute(f"SELECT {column} FROM items WHERE id = ?", (item,)).fetchone()
         return bytes(row[0]) if row and row[0] is not None else None
 
     def counted(self) -> Sequence[Vote]:
-        """Return the votes of the people who are not left out, decoys too, in the order they were given."""
-        out = self.left_out()
-        return [vote for vote in self.votes() if vote.annotator not in out]
+        """Return the votes of the people who are not left out, decoys too, in the order they were given.
 
-    def votes(self) -> Sequence[Vote]:
-        """Return all votes in the order they were given."""
+        Those for training are not among them.
+        """
+        out = self.left_out()
+        return [vote for vote in self.votes() if vote.annotator not in out and not vote.training]
+
+    def votes(self, annotator: str | None = None) -> Sequence[Vote]:
+        """Return all votes, or those of one person, in the order they were given."""
         with self._open() as db:
             rows = db.execute(
-                "SELECT key, facts, truth, decoy, annotator, answer, at FROM votes JOIN items ON items.id = votes.item "
-                "ORDER BY number"
+                "SELECT key, facts, truth, decoy, annotator, answer, at, training FROM votes "
+                "JOIN items ON items.id = votes.item WHERE ?1 IS NULL OR annotator = ?1 ORDER BY number",
+                (annotator,),
             ).fetchall()
-        return [Vote(k, self._read(f, dict), t, bool(d), a, answer, at) for k, f, t, d, a, answer, at in rows]
+        return [
+            Vote(k, self._read(f, dict), t, bool(d), a, answer, at, bool(training))
+            for k, f, t, d, a, answer, at, training in rows
+        ]

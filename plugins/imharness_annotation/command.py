@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from imharness.commands import Choice, Group, Share, assets_option, json_option, limit_option, site_option, store_option
-from imharness_annotation import CUTOFF
+from imharness_annotation import CUTOFF, CUTOFFS, Wanted
 
 if TYPE_CHECKING:
     from imharness_annotation.book import Book, Question
-    from imharness_annotation.sources import Rebuilt
+    from imharness_annotation.sources import Likely, Rebuilt
 
 FILE = click.option(
     "--file",
@@ -26,7 +26,9 @@ FILE = click.option(
     help="Where questions and votes are kept.",
 )
 RECONSTRUCTION, IQA = "harness/reconstruction", "harness/iqa"
-VOTES = {"class": 5, "pair": 5, "better": 10}
+KINDS = ("class", "pair", "better", "2afc", "jnd")
+VOTES = {"class": 5, "pair": 5, "better": 10, "2afc": 5, "jnd": 3}
+PAIRS = 160
 LOOPBACK = "127.0.0.1"
 KEPT_S = 75
 """How long a connection stays open while a person thinks, s; a shorter time would cut off answers on their way."""
@@ -35,7 +37,7 @@ SERVER = ("starlette", "uvicorn", "itsdangerous")
 
 
 @click.group(cls=Group, invoke_without_command=True)
-@click.option("--kind", type=Choice(["class", "pair", "better"]), help="What to ask. Default: what FILE asks.")
+@click.option("--kind", type=Choice(KINDS), help="What to ask. Default: what FILE asks.")
 @FILE
 @store_option()
 @click.option(
@@ -52,16 +54,48 @@ SERVER = ("starlette", "uvicorn", "itsdangerous")
     metavar="NAME",
     help="With better: compare this defense; may be given several times.",
 )
-@click.option("--metric", metavar="NAME", help="With better: the metric that was attacked. Default: the first.")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="With better: the metrics that were attacked. Default: all.",
+)
+@click.option("--strength", default="", metavar="NAME", help="With better: of the attack. Default: the strongest.")
+@click.option(
+    "--attacker",
+    type=Choice(["adaptive", "fixed"]),
+    default="adaptive",
+    show_default=True,
+    help="With better: show each defense the images of attacks that know it, or the same images as all others.",
+)
+@click.option(
+    "--published",
+    is_flag=True,
+    help="With class: ask about originals, too, with the classes that the run's judge finds most likely.",
+)
+@click.option("--dataset", metavar="NAME", help="With 2afc and jnd: the images whose patches are distorted.")
+@click.option(
+    "--pairs",
+    type=click.IntRange(1),
+    default=PAIRS,
+    show_default=True,
+    metavar="N",
+    help="With 2afc and jnd: how many.",
+)
+@click.option(
+    "--each", type=click.IntRange(1), metavar="N", help="Questions for each person. Default: all; with jnd: 160."
+)
 @limit_option()
-@click.option("--votes", type=click.IntRange(1), metavar="N", help="Votes per question. Default: 5; with better: 10.")
+@click.option(
+    "--votes", type=click.IntRange(1), metavar="N", help="Votes per question. Default: 5; with better 10, jnd 3."
+)
 @click.option(
     "--cutoff",
     type=Share(),
-    default=CUTOFF,
-    show_default=True,
     metavar="SHARE",
-    help="Share of decoys that a person must answer right; votes of others do not count.",
+    help="Share of decoys that a person must answer right; votes of others do not count. Default: 80 %; with 2afc "
+    "14 of 15, with jnd 85 %.",
 )
 @click.option(
     "--host",
@@ -87,17 +121,28 @@ def annotate(
     store: str,
     attacks: tuple[str, ...],
     defenses: tuple[str, ...],
-    metric: str | None,
+    metrics: tuple[str, ...],
+    strength: str,
+    attacker: Literal["adaptive", "fixed"],
+    published: bool,
+    dataset: str | None,
+    pairs: int,
+    each: int | None,
     limit: int | None,
     votes: int | None,
-    cutoff: float,
+    cutoff: float | None,
     host: str,
     port: int,
     assets: Path | None,
 ) -> None:
-    """Serve a page on which people judge images of a run; without --kind, continue with the questions in FILE.
+    """Serve a page on which people judge images; without --kind, continue with the questions in FILE.
 
-    class: what does a reconstruction show? pair: does it show the original? better: which defended image is better?
+    \b
+    class:  what does a reconstruction of a run show?
+    pair:   does a reconstruction show what the original shows?
+    better: which defended image of a run is better, beside the original?
+    2afc:   which of two distorted patches is nearer to the original?
+    jnd:    are two patches that are shown for a second each the same?
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -110,11 +155,16 @@ def annotate(
     if assets is not None:
         add_assets(assets)
     if kind is None and not file.exists():
-        raise click.UsageError(f"{file} does not exist; say what to ask with --kind class, pair or better.")
+        raise click.UsageError(f"{file} does not exist; say what to ask with --kind {', '.join(KINDS)}.")
+    if kind in ("2afc", "jnd") and not dataset:
+        raise click.UsageError(f"--kind {kind} shows patches of photographs: add --dataset NAME.")
     book = Book(file)
     if kind is not None:
-        asked = questions_for(kind, store, attacks, defenses, metric, limit)
-        count = book.fill(kind, votes or VOTES[kind], asked, cutoff)
+        wanted = Wanted(attacks, defenses, metrics, strength, attacker, limit)
+        of_run = not dataset or kind not in ("2afc", "jnd")
+        asked = questions_for(kind, store, wanted, published) if of_run else patches_for(kind, str(dataset), pairs)
+        own = CUTOFFS.get(kind, CUTOFF) if cutoff is None else cutoff
+        count = book.fill(kind, votes or VOTES[kind], asked, own, each or (PAIRS if kind == "jnd" else 0))
         console.say(f"{count} questions in {file}, {book.planned} votes each; for votes to count: {book.demand}")
     import uvicorn
 
@@ -203,20 +253,40 @@ def report(file: Path, as_json: bool) -> None:
         console.table("Which is better", ["entry", "log-strength", "low", "high", "images"], rows)
 
 
+@annotate.command()
+@FILE
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to write.")
+def bapps(file: Path, out: Path) -> None:
+    """Write judged patches in the layout of BAPPS, for the data set bapps:FOLDER and for training."""
+    from imharness.commands import console
+    from imharness_annotation.outcome import write_bapps
+
+    console.say(f"{write_bapps(out, _book(file))} judged pairs in {out}")
+
+
 @annotate.command("import")
 @FILE
 @store_option()
 @site_option("site")
 def import_votes(file: Path, store: str, site: Path) -> None:
-    """Put majorities about reconstructions into the results, where they replace the classifier's answers.
+    """Put what people say into the results, by votes of people who passed the decoys, as many as were planned.
 
-    Only questions with the planned number of votes are taken, and only the votes of people who passed the decoys.
+    Majorities about reconstructions replace the classifier's answers. Choices between defended images become
+    Bradley-Terry scores, which a table shows beside D.
     """
     from imharness.commands import add_external, build_site, console
     from imharness.errors import UsageError
-    from imharness_annotation.outcome import majorities
+    from imharness_annotation.outcome import evaluations, majorities, subjective_rows
 
     book = _book(file)
+    if book.about("kind") == "better":
+        found = evaluations(book.counted(), book.planned)
+        if not found:
+            raise UsageError(f"{file} has no image with {book.planned} votes that count on every pair of defenses.")
+        add_external(store, IQA, subjective_rows(found), file.stem)
+        build_site(store, site)
+        console.say(f"{len(found)} evaluations are in the tables: {site / 'iqa.html'}")
+        return
     verdicts, out = majorities(book.counted(), book.planned), len(book.left_out())
     if not verdicts:
         raise UsageError(
@@ -247,19 +317,29 @@ def _book(file: Path) -> Book:
     return Book(file)
 
 
-def questions_for(
-    kind: str, store: str, attacks: tuple[str, ...], defenses: tuple[str, ...], metric: str | None, limit: int | None
-) -> Iterator[Question]:
+def questions_for(kind: str, store: str, wanted: Wanted, published: bool = False) -> Iterator[Question]:
     """Yield the questions of a kind about what a store has; raises `UsageError` when it has nothing to ask about."""
     from imharness.errors import UsageError
+    from imharness_annotation.defended import questions
     from imharness_annotation.sources import class_questions, pair_questions
 
     if kind == "better":
-        return _better(store, attacks, defenses, metric, limit)
-    groups = list(_rebuilt(store, attacks, limit))
+        return questions(store, wanted)
+    groups = list(_rebuilt(store, wanted.attacks, wanted.limit))
     if not groups:
-        raise UsageError(f"store {store} has no reconstructions{' of these attacks' if attacks else ''}.")
-    return class_questions(groups) if kind == "class" else pair_questions(groups)
+        raise UsageError(f"store {store} has no reconstructions{' of these attacks' if wanted.attacks else ''}.")
+    if kind == "pair":
+        return pair_questions(groups)
+    return class_questions(groups, likely=_likely(store, groups) if published else None)
+
+
+def patches_for(kind: str, dataset: str, pairs: int) -> Iterator[Question]:
+    """Yield the questions of a kind about patches of a data set's images."""
+    from imharness.commands import find, place
+    from imharness_annotation.patches import nearer_questions, noticeable_questions
+
+    images = find("dataset", dataset).build(place("cpu"))  # type: ignore[attr-defined]
+    return nearer_questions(images, pairs) if kind == "2afc" else noticeable_questions(images, pairs)
 
 
 def _rebuilt(store: str, attacks: tuple[str, ...], limit: int | None) -> Iterator[Rebuilt]:
@@ -278,35 +358,38 @@ def _rebuilt(store: str, attacks: tuple[str, ...], limit: int | None) -> Iterato
         yield facts, images[:count], sets[label]
 
 
-def _better(
-    store: str, attacks: tuple[str, ...], defenses: tuple[str, ...], metric: str | None, limit: int | None
-) -> Iterator[Question]:
+def _likely(store: str, groups: Sequence[Rebuilt]) -> Likely:
+    """Return the classes of each original, the most likely one by the run's judge first."""
+    import numpy as np
     import torch
 
-    from imharness.commands import component, context, find, finished
+    from imharness.commands import find, finished, place
+    from imharness.data import generator
     from imharness.errors import UsageError
-    from imharness_annotation.sources import better_questions
+    from imharness_annotation.sources import class_names
 
-    if len(attacks) != 1 or len(defenses) < 2:
-        raise UsageError(
-            "--kind better compares defenses against one attack: add --attack NAME and two or more --defense NAME."
-        )
-    attack, guards = component("attack", attacks[0]).info.id, [find("defense", name) for name in defenses]
-    tasks = [t for t in finished(store, IQA, "attack") if component("attack", t.labels["attack"]).info.id == attack]
-    chosen = [t for t in tasks if metric is None or t.labels["metric"] == component("metric", metric).label]
-    if not chosen:
-        raise UsageError(f"store {store} has no images that {attack} attacked; run `harness run --track iqa` first.")
-    task = chosen[0]
-    step = context({"dataset": find("dataset", task.labels["dataset"])})
-    clean = step.images()
-    stack = next(a for name, a in task.output.arrays.items() if name.startswith("images-"))
-    count = min(len(stack), limit or len(stack))
-    attacked = torch.from_numpy(stack[:count].copy()).float() / 255
-    names = clean.names[:count]
-    defended = {}
-    for guard in guards:
-        built = context({"defense": guard}).build("defense")
+    sets = {facts["dataset"]: private.first(len(images)) for facts, images, private in groups}
+    found: dict[str, dict[str, list[str]]] = {}
+    for task in finished(store, RECONSTRUCTION, "judge"):
+        label = task.labels["dataset"]
+        if label not in sets:
+            continue
+        private, known = sets[label], find("dataset", task.labels["training"]).build(place("cpu"))  # type: ignore[attr-defined]
+        names = dict(zip(np.asarray(known.columns["label"]).tolist(), class_names(known), strict=True))
+        pixels = private.load(list(range(len(private))))
+        network = find("model", task.labels["model"]).build(place("cpu"))  # type: ignore[attr-defined]
+        judge = network(tuple(pixels.shape[1:]), max(names) + 1, generator(0))
+        state = {n.removeprefix("weight."): torch.from_numpy(np.array(a)) for n, a in task.output.arrays.items()}
+        judge.load_state_dict(state)
         with torch.no_grad():
-            defended[guard.label] = built(attacked, step.rng(names, "annotation", guard.label)).cpu()
-    facts = {role: task.labels[role] for role in ("dataset", "attack", "metric")}
-    return better_questions(facts, defended, clean.load(list(range(count))), names)
+            order = torch.cat([judge.eval()(part) for part in pixels.split(256)]).argsort(dim=1, descending=True)
+        found[label] = {
+            name: [names[c] for c in row if c in names] for name, row in zip(private.names, order.tolist(), strict=True)
+        }
+    missing = sorted(set(sets) - set(found))
+    if missing:
+        raise UsageError(
+            f"store {store} has no judge that was trained in the run on {missing[0]}, to say which classes are likely; "
+            "leave --published out, or run with a judge such as harness/convnet8."
+        )
+    return found

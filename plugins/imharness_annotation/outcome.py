@@ -1,4 +1,4 @@
-"""Evaluates the votes: majorities, Fleiss' kappa, decoys, and a Bradley-Terry ranking."""
+"""Evaluates the votes: majorities, Fleiss' kappa, decoys, a Bradley-Terry ranking, and shares of people."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
+from imharness.errors import UsageError
 from imharness.stats import Interval, NotTestable, bradley_terry, mean_interval
-from imharness_annotation.book import Vote
+from imharness_annotation.book import Book, Vote
+from imharness_annotation.sources import NONE, ORIGINAL
 
-FACTS = ("dataset", "attack", "model", "defense", "metric", "strength", "name", "shown", "left", "right")
-IMAGE = ("dataset", "attack", "metric", "strength", "name")
-"""The facts that identify the images of a choice between defenses."""
+FACTS = ("dataset", "attack", "model", "defense", "metric", "strength", "attacker", "name", "shown", "left", "right")
+IMAGE = ("dataset", "attack", "metric", "strength", "attacker", "name")
+"""The facts that identify the images of a choice between defenses: one evaluation."""
+
+BAPPS = {"2afc": (("ref", "p0", "p1"), "judge", "right"), "jnd": (("p0", "p1"), "same", "same")}
+"""Kind -> folders of the images of a question, the folder of the shares, and the answer whose share it is."""
 
 
 @dataclass(frozen=True)
@@ -28,16 +33,32 @@ class Verdict:
 
 
 def majorities(votes: Sequence[Vote], planned: int) -> list[Verdict]:
-    """Return a verdict per question that has a right answer, is not a decoy, and has at least the planned votes."""
+    """Return a verdict per question that has a right answer, is not a decoy, and has at least the planned votes.
+
+    Where people were asked about originals, too, the right answer is the one that most of them gave on the original
+    (Sun et al., section 4.1), and there is no verdict before the original has its votes. "None of them" is never right:
+    two images that nobody can name need not show the same.
+    """
     groups: dict[str, list[Vote]] = defaultdict(list)
+    named: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for vote in votes:
-        if vote.truth and not vote.decoy:
+        if vote.facts.get("defense") == ORIGINAL:
+            named[_original(vote)][vote.answer] += 1
+        elif vote.truth and not vote.decoy and not vote.training:
             groups[vote.key].append(vote)
-    return [
-        Verdict(group[0].facts, 2 * sum(v.answer == v.truth for v in group) > len(group), len(group))
-        for group in groups.values()
-        if len(group) >= planned
-    ]
+    found = []
+    for group in groups.values():
+        answers = named.get(_original(group[0]))
+        if len(group) < planned or (named and (answers is None or answers.total() < planned)):
+            continue
+        right = min(answers, key=lambda a, c=answers: (-c[a], a)) if answers else group[0].truth
+        share = sum(v.answer == right != NONE for v in group)
+        found.append(Verdict(group[0].facts, 2 * share > len(group), len(group)))
+    return found
+
+
+def _original(vote: Vote) -> tuple[str, str]:
+    return vote.facts.get("dataset", ""), vote.facts.get("name", "")
 
 
 def fleiss_kappa(votes: Sequence[Vote], *, recognised: bool = False) -> tuple[float, int, int]:
@@ -71,22 +92,28 @@ def decoy_accuracy(votes: Sequence[Vote]) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for vote in votes:
         right, total = found.get(vote.annotator, (0, 0))
-        if vote.decoy:
+        if vote.decoy and not vote.training:
             right, total = right + (vote.answer == vote.truth), total + 1
         found[vote.annotator] = (right, total)
     return found
 
 
-def ranking(votes: Sequence[Vote], planned: int) -> list[tuple[str, Interval]]:
-    """Return (entry, mean Bradley-Terry log-strength with its interval over images), best first.
+@dataclass(frozen=True)
+class Evaluation:
+    """A choice between defenses on one image: `facts` (see `IMAGE`), entry -> log-strength, and votes of each pair."""
 
-    Strengths are computed for each image and averaged, as in the subjective study of Gushchin et al. (2025). An image
-    counts only if all its pairs have the planned votes. With k entries, 1/k of a vote is added to either side of every
-    pair: a unanimous pair then has a finite strength, and strengths from few votes are nearly unbiased (Firth,
-    Biometrika 80, 1993: half of the leverage, which is 2/k on average).
-    Raises `NotTestable` if no image counts.
+    facts: Mapping[str, str]
+    strengths: Mapping[str, float]
+    votes: int
+
+
+def evaluations(votes: Sequence[Vote], planned: int) -> list[Evaluation]:
+    """Return the Bradley-Terry log-strengths of each image of which all pairs have the planned votes.
+
+    With k entries, 1/k of a vote is added to either side of every pair: a unanimous pair then has a finite strength,
+    and strengths from few votes are nearly unbiased (Firth, Biometrika 80, 1993: half of the leverage, 2/k on average).
     """
-    pairs = [v for v in votes if not v.decoy and "left" in v.facts]
+    pairs = [v for v in votes if not v.decoy and not v.training and "left" in v.facts]
     names = sorted({v.facts[side] for v in pairs for side in ("left", "right")})
     place = {name: i for i, name in enumerate(names)}
     wins: dict[tuple[str, ...], np.ndarray] = defaultdict(lambda: np.zeros((len(names), len(names))))
@@ -94,13 +121,66 @@ def ranking(votes: Sequence[Vote], planned: int) -> list[tuple[str, Interval]]:
         sides = [place[vote.facts[side]] for side in ("left", "right")]
         winner, loser = sides if vote.answer == "left" else sides[::-1]
         wins[tuple(vote.facts.get(fact, "") for fact in IMAGE)][winner, loser] += 1
-    other = ~np.eye(len(names), dtype=bool)
-    whole = [won for won in wins.values() if ((won + won.T)[other] >= planned).all()]
-    if len(names) < 2 or not whole:
+    other, found = ~np.eye(len(names), dtype=bool), []
+    for image, won in wins.items():
+        each = (won + won.T)[other]
+        if len(names) > 1 and (each >= planned).all():
+            strengths = bradley_terry(won + other / len(names))
+            facts = dict(zip(IMAGE, image, strict=True))
+            found.append(Evaluation(facts, dict(zip(names, strengths.tolist(), strict=True)), int(each.min())))
+    return found
+
+
+def ranking(votes: Sequence[Vote], planned: int) -> list[tuple[str, Interval]]:
+    """Return (entry, mean Bradley-Terry log-strength with its interval over images), best first.
+
+    Strengths are computed for each evaluation and averaged, as in appendix A.2 of Gushchin et al. (2025). Raises
+    `NotTestable` if no image counts.
+    """
+    whole = evaluations(votes, planned)
+    if not whole:
         raise NotTestable(f"no image has {planned} votes on every pair yet")
-    strengths = np.array([bradley_terry(won + other / len(names)) for won in whole])
-    rows = [(name, mean_interval(strengths[:, i])) for i, name in enumerate(names)]
+    rows = [(name, mean_interval(np.array([own.strengths[name] for own in whole]))) for name in whole[0].strengths]
     return sorted(rows, key=lambda row: -row[1].value)
+
+
+def subjective_rows(found: Sequence[Evaluation]) -> dict[str, list]:
+    """Return evaluations as columns of one length, one row for each defense, for the tables of the track."""
+    rows = [(own, name, strength) for own in found for name, strength in own.strengths.items()]
+    facts = {fact: [own.facts[fact] for own, _, _ in rows] for fact in IMAGE}
+    return {
+        **facts,
+        "defense": [name for _, name, _ in rows],
+        "bradley_terry": [strength for _, _, strength in rows],
+        "votes": [own.votes for own, _, _ in rows],
+    }
+
+
+def write_bapps(out: Path, book: Book) -> int:
+    """Write judged patches in the layout of BAPPS, which ``bapps:FOLDER`` reads; return how many were written.
+
+    Forced choices: 2afc/val/FAMILY/{ref,p0,p1}/*.png and judge/*.npy, the share that found p1 nearer. Just noticeable
+    differences: jnd/val/FAMILY/{p0,p1}/*.png and same/*.npy. Only questions with the planned votes are taken.
+    """
+    kind = book.about("kind")
+    if kind not in BAPPS:
+        raise UsageError(f"the file asks for {kind!r}; patches are judged with --kind 2afc and --kind jnd.")
+    folders, verdict, counts = BAPPS[kind]
+    groups: dict[str, list[Vote]] = defaultdict(list)
+    for vote in book.counted():
+        if not vote.decoy:
+            groups[vote.key].append(vote)
+    judged = {key: own for key, own in sorted(groups.items()) if len(own) >= book.planned}
+    for number, (key, own) in enumerate(judged.items()):
+        family = out / kind / "val" / own[0].facts["family"]
+        pictures = [picture for picture in book.pictures(key) if picture is not None]
+        for folder, picture in zip(folders, pictures, strict=True):
+            (family / folder).mkdir(parents=True, exist_ok=True)
+            (family / folder / f"{number:06d}.png").write_bytes(picture)
+        (family / verdict).mkdir(parents=True, exist_ok=True)
+        share = np.mean([vote.answer == counts for vote in own])
+        np.save(family / verdict / f"{number:06d}.npy", np.array([share], dtype=np.float32))
+    return len(judged)
 
 
 def write_csv(file: Path, votes: Sequence[Vote]) -> None:

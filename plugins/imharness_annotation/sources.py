@@ -17,6 +17,8 @@ from imharness_annotation.book import Question
 NONE = "none of them"
 SAME, DIFFERENT = "same", "different"
 LEFT, RIGHT = "left", "right"
+ORIGINAL = "original"
+"""What takes a defense's place where people are asked about the original itself."""
 CHOICES = 20
 DECOYS = 10
 """The number of questions for each decoy."""
@@ -35,8 +37,23 @@ def png(image: np.ndarray) -> bytes:
     return out.getvalue()
 
 
-def class_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Question]:
-    """Yield one question per reconstruction: which of up to twenty classes, or none? (SemSim, figure 8 A)."""
+def as_bytes(image: torch.Tensor) -> np.ndarray:
+    """Return an image ``(3, H, W)`` in [0, 1] as uint8 of the same shape."""
+    return image.mul(255).round().byte().cpu().numpy()
+
+
+Likely = Mapping[str, Mapping[str, Sequence[str]]]
+"""Data set -> name of an image -> classes, the most likely one first."""
+
+
+def class_questions(groups: Sequence[Rebuilt], seed: int = 0, likely: Likely | None = None) -> Iterator[Question]:
+    """Yield one question per reconstruction: which of up to twenty classes, or none? (SemSim, figure 8 A).
+
+    By default the classes are the true one and others at random, and the true one is the right answer (appendix A).
+    With `likely` people are asked as in section 4.1: about each original, too, with the twenty most likely classes, the
+    true one among them. An answer is then right if it is what people say of the original; see `outcome.majorities`.
+    """
+    originals: set[tuple[str, str]] = set()
     for facts, images, private in groups:
         names = class_names(private)
         everything = sorted(set(names))
@@ -44,10 +61,19 @@ def class_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Questi
             raise UsageError(f"{facts['dataset']} has fewer than two classes; use --kind pair.")
         for name, truth, image in zip(private.names, names, images, strict=False):
             others = [c for c in everything if c != truth]
-            rng = np.random.default_rng(derive_seed(seed, "choices", name))
-            drawn = rng.choice(len(others), min(CHOICES - 1, len(others)), replace=False)
-            choices = (*sorted([truth, *(others[i] for i in drawn)]), NONE)
+            if likely is None:
+                rng = np.random.default_rng(derive_seed(seed, "choices", name))
+                drawn = rng.choice(len(others), min(CHOICES - 1, len(others)), replace=False)
+                offered = [others[i] for i in drawn]
+            else:
+                offered = [c for c in likely[facts["dataset"]][name] if c != truth][: CHOICES - 1]
+            choices = (*sorted([truth, *offered]), NONE)
             yield Question(_key(facts, name), {**facts, "name": name}, choices, truth, False, None, png(image))
+            if likely is not None and (facts["dataset"], name) not in originals:
+                originals.add((facts["dataset"], name))
+                shown = {"dataset": facts["dataset"], "name": name, "defense": ORIGINAL}
+                pixels = as_bytes(private.load([private.names.index(name)])[0])
+                yield Question(_key(shown, name), shown, choices, "", False, None, png(pixels))
 
 
 def pair_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Question]:
@@ -88,17 +114,19 @@ def _drawn(groups: Sequence[Rebuilt], truth: str, seed: int) -> frozenset[str]:
 
 def better_questions(
     facts: Mapping[str, str],
-    defended: Mapping[str, torch.Tensor],
-    clean: torch.Tensor,
+    defended: Mapping[str, Sequence[torch.Tensor] | torch.Tensor],
+    clean: Sequence[torch.Tensor] | torch.Tensor,
     names: Sequence[str],
     seed: int = 0,
 ) -> Iterator[Question]:
-    """Yield one question per image and pair of defenses: which defended image is better?
+    """Yield one question per image and pair of defenses: which defended image is better, beside the original?
 
+    Gushchin et al. (2025), appendix A.2: people see the original and two images, and choose the one "of higher quality,
+    more realistic, and closer to the original". Images are ``(3, H, W)`` in [0, 1], and may differ in size.
     Verification questions set a clean image against the same image in a few grey levels, left and right in turn.
     """
-    pixels = {label: images.mul(255).round().byte().cpu().numpy() for label, images in defended.items()}
-    untouched = clean.mul(255).round().byte().cpu().numpy()
+    pixels = {label: [as_bytes(image) for image in images] for label, images in defended.items()}
+    untouched = [as_bytes(image) for image in clean]
     turn = derive_seed(seed, "verification") % 2
     for i, name in enumerate(names):
         for one, other in itertools.combinations(sorted(pixels), 2):
@@ -106,13 +134,14 @@ def better_questions(
             left, right = (one, other) if rng.random() < 0.5 else (other, one)
             asked = {**facts, "name": name, "left": left, "right": right}
             key = _key(facts, f"{name} {one} {other}")
-            yield Question(key, asked, (LEFT, RIGHT), "", False, png(pixels[left][i]), png(pixels[right][i]))
+            sides = png(pixels[left][i]), png(pixels[right][i])
+            yield Question(key, asked, (LEFT, RIGHT), "", False, *sides, png(untouched[i]))
         spoilt = (untouched[i] // 64) * 64
         first = i % 2 == turn
-        sides = (untouched[i], spoilt) if first else (spoilt, untouched[i])
+        pair = (untouched[i], spoilt) if first else (spoilt, untouched[i])
         asked = {**facts, "name": name, "left": "verification", "right": "verification"}
         key, truth = _key(facts, f"{name} verification"), LEFT if first else RIGHT
-        yield Question(key, asked, (LEFT, RIGHT), truth, True, png(sides[0]), png(sides[1]))
+        yield Question(key, asked, (LEFT, RIGHT), truth, True, png(pair[0]), png(pair[1]), png(untouched[i]))
 
 
 def class_names(images: ImageSet) -> list[str]:

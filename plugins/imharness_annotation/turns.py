@@ -23,17 +23,28 @@ class Item:
     decoy: bool
     choices: tuple[str, ...]
     has_left: bool
+    has_reference: bool = False
+    training: bool = False
 
 
 class Turns:
-    """The questions and votes of a book; `votes` are (item, annotator, answer)."""
+    """The questions and votes of a book; `votes` are (item, annotator, answer).
+
+    `each`: the most questions that a person is asked, decoys and training apart; 0: all.
+    """
 
     def __init__(
-        self, items: Mapping[int, Item], needed: int, cutoff: float, votes: Iterable[tuple[int, str, str]]
+        self,
+        items: Mapping[int, Item],
+        needed: int,
+        cutoff: float,
+        votes: Iterable[tuple[int, str, str]],
+        each: int = 0,
     ) -> None:
         self.items = items
-        self._needed, self._cutoff = needed, cutoff
-        self._decoys = {number: item.truth for number, item in items.items() if item.decoy}
+        self._needed, self._cutoff, self._each = needed, cutoff, each
+        self._decoys = {number: item.truth for number, item in items.items() if item.decoy and not item.training}
+        self._training = [number for number, item in items.items() if item.training]
         self._given: dict[str, dict[int, str]] = defaultdict(dict)
         for number, annotator, answer in votes:
             self._given[annotator][number] = answer
@@ -69,9 +80,10 @@ class Turns:
     def ahead(self, annotator: str) -> list[int]:
         """Return the questions that this annotator will be asked, in their order.
 
-        These are decoys, and questions that still lack votes that count. Two decoys of each truth come first, and the
-        others stand among the questions. Of the reconstructions of one original, a person judges one, because the first
-        helps to recognise the next; decoys use up no original.
+        Training comes first, in the order of the book. Then there are decoys, and questions that still lack votes that
+        count. Two decoys of each truth come first, and the others stand among the questions. Where a person is asked
+        only some questions, they see all decoys. Of the reconstructions of one original, a person judges one, because
+        the first helps to recognise the next; decoys use up no original.
         """
         if self._latest[0] != annotator:
             self._latest = annotator, self._found(annotator)
@@ -82,7 +94,10 @@ class Turns:
         order, first = self._order(annotator)
         seen = {original for number in mine.keys() - decoys.keys() for original in items[number].originals}
         ahead = [number for number in first if number not in mine]
-        apart, open_questions = set(first), False
+        apart, open_questions = {*first, *self._training}, False
+        asked = len(mine.keys() - decoys.keys() - set(self._training))
+        left = self._each - asked if self._each else len(items)
+        further = []
         for number in order:
             if number in mine or number in apart:
                 continue
@@ -90,16 +105,20 @@ class Turns:
             if own and not own.isdisjoint(seen):
                 continue
             if number in decoys:
-                ahead.append(number)
-            elif self._counted[number] < self._needed:
-                ahead.append(number)
+                further.append(number)
+            elif self._counted[number] < self._needed and left > 0:
+                further.append(number)
                 seen |= own
-                open_questions = True
-        return ahead if open_questions else []
+                open_questions, left = True, left - 1
+        if not open_questions and not (self._each and asked):
+            return []
+        if self._each:
+            further.sort(key=lambda number: _drawn(f"{annotator}\x1famong", number))
+        return [*(number for number in self._training if number not in mine), *ahead, *further]
 
     def _ordered(self, annotator: str) -> tuple[list[int], list[int]]:
         """Return all questions in an annotator's own order, and the decoys that come before them."""
-        order = sorted(self.items, key=lambda number: hashlib.sha256(f"{annotator}\x1f{number}".encode()).digest())
+        order = sorted(self.items, key=lambda number: _drawn(annotator, number))
         found: dict[str, list[int]] = defaultdict(list)
         for number in order:
             if number in self._decoys:
@@ -119,3 +138,8 @@ class Turns:
             return True
         right = sum(given[number] == self._decoys[number] for number in shown)
         return bool(shown) and right / len(shown) < self._cutoff
+
+
+def _drawn(who: str, number: int) -> bytes:
+    """Return by what a person's order of questions is sorted."""
+    return hashlib.sha256(f"{who}\x1f{number}".encode()).digest()

@@ -51,9 +51,7 @@ def _table(study: str, lines: Sequence[Sequence]) -> Table:
     rows = []
     for setting, measure, *figures in lines:
         values = {n: _value(float(v)) for n, v in zip(FIGURES, figures, strict=True)}
-        sizes = {
-            f"|{n}|": v if (v := values[n]).value is None else Value(value=abs(v.value)) for n in ("rho", "tau")
-        }
+        sizes = {f"|{n}|": v if (v := values[n]).value is None else Value(value=abs(v.value)) for n in ("rho", "tau")}
         rows.append(Row(label=f"{setting}: {measure}", values=sizes | values))
     return Table(
         id=f"semsim-{study}",

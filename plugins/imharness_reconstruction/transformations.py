@@ -4,8 +4,8 @@ Gao et al., "Privacy-preserving Collaborative Learning with Automatic Transforma
 each is an operation of AutoAugment with a probability and a magnitude in 0..9. A policy such as 3-1-7 applies the
 transformations of these numbers one after the other; 3-1-7+43-18-18 draws one of two policies for each image. The list
 is that of the published code, in which 3-1-7 is translateX, contrast, translateY and 43-18-18 is translateY, contrast,
-contrast; SemSim's table 3 prints Invert for 1 and Autocontrast for 18. What it prints is held, too: 3-0-7 is translateX,
-invert, translateY, and 43-8-8 is translateY, autocontrast, autocontrast.
+contrast; SemSim's table 3 prints Invert for 1 and Autocontrast for 18. What it prints is held, too: 3-0-7 is
+translateX, invert, translateY, and 43-8-8 is translateY, autocontrast, autocontrast.
 
 The published code differs from the paper: it applies every transformation whatever its probability, colour, contrast,
 sharpness and brightness change by at most 0.5 where AutoAugment has 0.9, areas that a shift or shear uncovers are

@@ -74,9 +74,10 @@ def _latest(store: Store, track: str) -> Sweep:
 
 @dataclass(frozen=True)
 class Finished:
-    """A finished task: the labels of its components by role, and its output."""
+    """A finished task: the labels of its components by role, its options, and its output."""
 
     labels: Mapping[str, str]
+    options: Mapping[str, Option]
     output: Output
 
 
@@ -86,7 +87,7 @@ def finished(address: str | Path, track: str, step: str) -> Iterator[Finished]:
     records = [r for r in records_of(store, _latest(store, track)) if r.spec.step == step and r.status == "done"]
     labelled = [({role: ref.label for role, ref in r.spec.components.items()}, r) for r in records]
     for labels, record in sorted(labelled, key=lambda pair: sorted(pair[0].items())):
-        yield Finished(labels, Output(store.rows(record), store.arrays(record)))
+        yield Finished(labels, record.spec.options, Output(store.rows(record), store.arrays(record)))
 
 
 def build_site(address: str | Path, site: Path) -> None:

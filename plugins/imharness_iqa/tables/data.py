@@ -251,10 +251,12 @@ def _external(query: Query) -> list[str]:
     if "external" not in query.steps:
         return []
     known = query("SELECT * FROM external LIMIT 0")
+    if "score" not in known:  # what people say of defended images is no score of a metric
+        return []
     sign = "coalesce(sign, 1)" if "sign" in known else "1"
     photograph = "coalesce(photograph, name)" if "photograph" in known else "name"
     kept = ", ".join(column for column in known if column not in ("sign", "photograph"))
-    return [f"SELECT {kept}, {sign} AS sign, {photograph} AS photograph FROM external"]
+    return [f"SELECT {kept}, {sign} AS sign, {photograph} AS photograph FROM external WHERE score IS NOT NULL"]
 
 
 def computed(found: Blocks, formula: Callable[[Columns], Columns]) -> Blocks:

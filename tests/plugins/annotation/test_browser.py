@@ -1,5 +1,6 @@
 """Two people judge in a real browser; the server is killed in between, and nothing is lost."""
 
+import itertools
 import json
 import signal
 import socket
@@ -13,11 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from playwright.sync_api import Browser, Page, expect
 from tests.conftest import PATIENT_MS
 
+from imharness.components.registry import installed
 from imharness_annotation.book import Book, Question
-from imharness_annotation.sources import NONE, png
+from imharness_annotation.patches import noticeable_questions
+from imharness_annotation.sources import NONE, better_questions, png
 
 CHOICES = ("brick <b>", "camera", "coins", NONE)
 
@@ -113,6 +117,57 @@ def test_two_annotators_click_through_a_session_that_survives_a_kill(
         ann.get_by_role("button", name=NONE).click()
         ann.wait_for_selector("text=All judged")
     assert len(book.votes()) == 5
+
+
+def test_two_patches_are_shown_for_a_second_each_with_a_gap_between(
+    tmp_path: Path, port: int, browser: Browser
+) -> None:
+    """LPIPS, section 2.2: 1 second for each patch, 250 ms between; nobody can answer before."""
+    file = tmp_path / "j.sqlite"
+    images = installed().one("dataset", "thumbnails[size=72,per_photograph=1]").build(torch.device("cpu"))
+    book = Book(file)
+    book.fill("jnd", 1, noticeable_questions(images, 3), each=160)
+    watch = """
+        window.seen = [];
+        addEventListener("DOMContentLoaded", () => new MutationObserver((changes) => {
+            for (const change of changes) window.seen.push([performance.now(), change.target.className]);
+        }).observe(document.querySelector(".timed"), {subtree: true, attributeFilter: ["class"]}));
+    """
+    with served(file, port):
+        page = browser.new_context().new_page()
+        page.set_default_timeout(PATIENT_MS)
+        enter(page, port, "Ann")
+        page.add_init_script(watch)
+        page.reload()
+        answers = page.locator(".answers button")
+        assert answers.first.is_disabled()
+        assert page.locator("#undo").count() == 0
+        page.wait_for_selector(".answers button:not(:disabled)")
+        times, classes = zip(*page.evaluate("window.seen"), strict=True)
+        assert classes == ("now", "", "now", "")
+        shown, gap, again = (later - earlier for earlier, later in itertools.pairwise(times))
+        for measured, meant in ((shown, 1000), (gap, 250), (again, 1000)):
+            assert meant - 5 <= measured < meant + 400
+        assert not page.locator("figure img").first.is_visible()
+        page.locator(".answers button").first.click()
+        told = page.locator("#told")
+        expect(told).to_be_visible()
+        (vote,) = book.votes()
+        assert vote.training
+        assert f"right answer was “{vote.truth}”, and yours was “{vote.answer}”" in told.inner_text()
+
+
+def test_the_original_stands_beside_two_defended_images(tmp_path: Path, port: int, browser: Browser) -> None:
+    file, clean = tmp_path / "b.sqlite", torch.rand(1, 3, 24, 24)
+    Book(file).fill("better", 1, better_questions({"dataset": "d"}, {"a": clean, "b": clean / 2}, clean, ["x"]))
+    with served(file, port):
+        page = browser.new_context().new_page()
+        page.set_default_timeout(PATIENT_MS)
+        enter(page, port, "Ann")
+        assert page.locator("figcaption").all_inner_texts() == ["Original", "Left", "Right"]
+        page.wait_for_load_state("load")
+        assert page.locator("img").evaluate_all("all => all.map(i => i.naturalWidth)") == [24, 24, 24]
+        assert "closer to the original" in page.inner_text("h1")
 
 
 def test_another_page_cannot_vote(tmp_path: Path, port: int, browser: Browser) -> None:

@@ -13,12 +13,13 @@ from click.testing import CliRunner
 from tests.leaderboard.browsing import words_of
 
 from imharness.cli import cli
-from imharness.commands import finished
+from imharness.commands import find, finished, place
 from imharness.data import ImageSet
 from imharness.stats import NotTestable
+from imharness_annotation import Wanted
 from imharness_annotation.book import Book, Question, Vote
 from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking, write_csv
-from imharness_annotation.sources import NONE, better_questions, class_questions, pair_questions
+from imharness_annotation.sources import NONE, ORIGINAL, better_questions, class_questions, pair_questions
 from imharness_reconstruction.recognition import JUDGE
 
 TRACK = "harness/reconstruction"
@@ -46,6 +47,38 @@ def test_class_questions_hold_the_truth_among_twenty_and_none() -> None:
         assert question.choices[-1] == NONE
         assert list(question.choices[:-1]) == sorted(question.choices[:-1])
     assert [q.choices for q in questions] == [q.choices for q in class_questions([(FACTS, images, image_set(60, 30))])]
+
+
+def test_people_who_name_originals_decide_what_is_right() -> None:
+    """Section 4.1 of SemSim: answers about an image and its reconstruction are compared; none is never the same."""
+    private, images = image_set(4, 4), np.zeros((4, 3, 8, 8), dtype=np.uint8)
+    likely = {"d": {f"n{i}": [f"c{(i + k) % 4:02d}" for k in (1, 0, 2, 3)] for i in range(4)}}
+    questions = list(
+        class_questions([(FACTS, images, private), ({**FACTS, "defense": "h"}, images, private)], likely=likely)
+    )
+    originals = [q for q in questions if q.facts["defense"] == ORIGINAL]
+    assert len(questions) == 4 + 2 * 4
+    assert {q.facts["name"] for q in originals} == {"n0", "n1", "n2", "n3"}
+    assert all(q.truth == "" for q in originals)
+    said = {"n0": "c00", "n1": "c02", "n2": NONE, "n3": "c03"}  # of n1 people say something else than its label
+    votes = [vote(q.key, p, said[q.facts["name"]], "", **q.facts) for q in originals for p in "abc"]
+    rebuilt = [q for q in questions if q.facts["defense"] == "g"]
+    votes += [vote(q.key, p, said[q.facts["name"]], q.truth, **q.facts) for q in rebuilt for p in "de"]
+    votes += [vote(q.key, "f", "c01", q.truth, **q.facts) for q in rebuilt]
+    found = {v.facts["name"]: v.recognised for v in majorities(votes, 3)}
+    assert found == {"n0": True, "n1": True, "n2": False, "n3": True}
+    early = [v for v in votes if v.facts["defense"] != ORIGINAL or v.annotator != "a"]
+    assert majorities(early, 3) == []
+
+
+def test_likely_classes_are_offered_with_the_true_one() -> None:
+    images, private = np.zeros((60, 3, 8, 8), dtype=np.uint8), image_set(60, 30)
+    order = [f"c{k:02d}" for k in range(30)]
+    likely = {"d": dict.fromkeys(private.names, order)}
+    for question in class_questions([(FACTS, images, private)], likely=likely):
+        true = f"c{int(question.facts['name'][1:]) % 30:02d}"
+        offered = set(question.choices) - {NONE}
+        assert offered == {*[c for c in order if c != true][:19], true}
 
 
 def test_pairs_hold_decoys_of_other_classes() -> None:
@@ -203,8 +236,11 @@ def test_people_replace_the_proxy_in_the_tables(tmp_path: Path) -> None:
     from imharness_annotation.command import questions_for
 
     file = tmp_path / "a.sqlite"
+    likely = [q for q in questions_for("class", str(store), Wanted((), ()), True) if q.truth]
+    ten = len(set(find("dataset", likely[0].facts["dataset"]).build(place("cpu")).columns["label"]))
+    assert all(len(q.choices) == min(20, ten) + 1 and q.truth in q.choices for q in likely)
     book = Book(file)
-    count = book.fill("class", 1, questions_for("class", store, (), (), None, None))
+    count = book.fill("class", 1, questions_for("class", str(store), Wanted((), ())))
     assert count == 40
     for number in range(count // 4):  # one of the reconstructions of each of four originals
         while (asked := book.following(f"p{number}")) is not None:

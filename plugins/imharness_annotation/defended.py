@@ -1,0 +1,98 @@
+"""What defenses make of attacked images, for people who choose the better one.
+
+Gushchin et al. (2025), appendix A.2: attacks are adaptive, so each defense is shown the images that an attack with
+knowledge of it made, and "W/o defense" those of the attack on the metric alone. An evaluation is one source image,
+attack and metric; 20 source images are drawn at random, and all pairs of defenses are compared on each. The defense
+draws the random numbers with which a run of seed 0 scored the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import torch
+
+from imharness.commands import Finished, component, context, find, finished
+from imharness.data import ImageSet, derive_seed
+from imharness.errors import UsageError
+from imharness_annotation import Wanted
+from imharness_annotation.book import Question
+from imharness_annotation.sources import better_questions
+
+IQA = "harness/iqa"
+BASELINE = "harness/none"
+STRENGTHS = ("weak", "medium", "strong")
+Place = tuple[str, str, str, str]
+"""Data set, attack, metric, strength."""
+
+
+def questions(store: str, wanted: Wanted) -> Iterator[Question]:
+    """Yield the questions about a run; raises `UsageError` where the run has not made the images."""
+    if not wanted.attacks or len(wanted.defenses) < 2:
+        raise UsageError(
+            "--kind better compares defenses under attacks: add --attack NAME, and --defense NAME twice or more often."
+        )
+    guards = {own.label: own for own in (find("defense", name) for name in wanted.defenses)}
+    made = _made(store, wanted)
+    if not made:
+        what = f" at the strength {wanted.strength}" if wanted.strength else ""
+        raise UsageError(
+            f"store {store} has no images of {', '.join(wanted.attacks)}{what}; run `harness run --track iqa` first."
+        )
+    for place, by_defense in sorted(made.items()):
+        dataset, attack, metric, strength = place
+        step = context({"dataset": find("dataset", dataset)})
+        images = step.images().first(min(len(own.output.rows["name"]) for own in by_defense.values()))
+        order = sorted(range(len(images)), key=lambda i, s=images: derive_seed(0, "source image", s.names[i]))
+        chosen = sorted(order[: wanted.limit])
+        names = [images.names[i] for i in chosen]
+        shown = {}
+        for label, guard in guards.items():
+            own = "" if label == BASELINE or wanted.attacker == "fixed" else label
+            if own not in by_defense:
+                raise UsageError(_absent(place, label, own))
+            build = context({"defense": guard}).build("defense")
+            shown[label] = []
+            for i, name in zip(chosen, names, strict=True):
+                attacked = _loaded(images, by_defense[own], i)
+                with torch.no_grad():
+                    shown[label].append(build(attacked[None], step.rng([name], "defense", label))[0].cpu())
+        facts = {"dataset": dataset, "attack": attack, "metric": metric, "strength": strength}
+        clean = [images.load([i])[0] for i in chosen]
+        yield from better_questions({**facts, "attacker": wanted.attacker}, shown, clean, names)
+
+
+def _made(store: str, wanted: Wanted) -> dict[Place, dict[str, Finished]]:
+    """Return place -> label of the defense that the attack knew, "" for none -> the finished attack."""
+    attacks = {component("attack", name).label for name in wanted.attacks}
+    attacks |= {component("attack", name).info.id for name in wanted.attacks if "[" not in name}
+    metrics = {component("metric", name).label for name in wanted.metrics}
+    found: dict[Place, dict[str, Finished]] = {}
+    for task in finished(store, IQA, "attack"):
+        method, metric = str(task.options["method"]), task.labels["metric"]
+        if not {method, method.partition("[")[0]} & attacks or (metrics and metric not in metrics):
+            continue
+        place = task.labels["dataset"], method, metric, str(task.options["strength"])
+        found.setdefault(place, {})[task.labels.get("defense", "")] = task
+    had = {place[3] for place in found}
+    strength = wanted.strength or max(had, key=lambda s: (s in STRENGTHS and STRENGTHS.index(s), s), default="")
+    return {place: own for place, own in found.items() if place[3] == strength}
+
+
+def _absent(place: Place, defense: str, needed: str) -> str:
+    dataset, attack, metric, strength = place
+    if needed:
+        return (
+            f"the run has no images that {attack} ({strength}) made of {dataset} on {metric} with knowledge of "
+            f"{defense}; let it attack {defense} adaptively, leave {defense} out, or add --attacker fixed."
+        )
+    return f"the run has no images that {attack} ({strength}) made of {dataset} on {metric} alone."
+
+
+def _loaded(images: ImageSet, task: Finished, position: int) -> torch.Tensor:
+    """Return an attacked image ``(3, H, W)`` in [0, 1]; the run keeps those of each size as one stack."""
+    size = images.shapes[position]
+    before = sum(own == size for own in images.shapes[:position])
+    stack: Mapping[str, np.ndarray] = task.output.arrays
+    return torch.from_numpy(np.array(stack[f"images-{size[0]}x{size[1]}"][before])).float() / 255

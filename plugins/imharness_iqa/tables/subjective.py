@@ -1,0 +1,117 @@
+"""What people say of defended images, beside D: figure 5 and appendix A.2 of Gushchin et al. (2025).
+
+`harness annotate --kind better` asks which of two defended images is better, and `harness annotate import` brings the
+Bradley-Terry log-strengths of each evaluation, which is one source image, attack and metric. They are averaged over the
+evaluations. D is the mean over the same images under the same attacks.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+
+import numpy as np
+
+from imharness.stats import NotTestable, correlate
+from imharness.tables import ColumnSpec, Row, Table, Value, mean_value, missing, ranked
+from imharness.tracks import Query
+from imharness_iqa.tables.data import BASELINE, MEASURES, UNIT, Study
+
+PLACE = ("dataset", "metric", "strength", "attack", "attacker")
+FEWEST = 3
+"""Defenses from which on a rank correlation is shown."""
+
+
+def tables(query: Query, study: Study) -> list[Table]:
+    """Return the table of the defenses by people's choices, the best first; none without choices."""
+    if "external" not in query.steps or "bradley_terry" not in query("SELECT * FROM external LIMIT 0"):
+        return []
+    found = query(
+        f"SELECT {', '.join(PLACE)}, defense, {UNIT} AS unit, bradley_terry, votes FROM external "
+        "WHERE bradley_terry IS NOT NULL ORDER BY ALL"
+    )
+    lines = list(zip(*found.values(), strict=True))
+    strengths: dict[str, list[float]] = {}
+    objective: dict[str, list[float]] = {}
+    photographs: dict[str, list[str]] = {}
+    known = _objective(study, {_asked(line[: len(PLACE)], line[len(PLACE)]) for line in lines})
+    made_of = dict(zip(_units(study), study.attacked.photographs, strict=True))
+    for *place, defense, unit, strength, _ in lines:
+        strengths.setdefault(defense, []).append(float(strength))
+        photographs.setdefault(defense, []).append(str(made_of.get(unit, unit)))
+        objective.setdefault(defense, []).append(known.get((*_asked(place, defense), unit), np.nan))
+    rows = []
+    for defense, own in strengths.items():
+        d, sources = np.array(objective[defense]), np.array(photographs[defense])
+        measured = np.isfinite(d)
+        values = {
+            "people": mean_value(np.array(own), sources),
+            "d": mean_value(d[measured], sources[measured]) if measured.any() else missing("not scored in this run"),
+            "evaluations": Value(value=float(len(own))),
+        }
+        rows.append(Row(label=defense, values=values))
+    columns = (
+        ColumnSpec(
+            key="people",
+            label="Bradley-Terry score",
+            better="higher",
+            description="Mean log-strength over evaluations; a difference of 1 is odds of e to 1 to be chosen.",
+        ),
+        MEASURES["d"].model_copy(update={"key": "d", "description": "D on the same images under the same attacks."}),
+        ColumnSpec(key="evaluations", label="evaluations", decimals=0, description="Images, attacks and metrics."),
+    )
+    images = len({(*line[: len(PLACE)], line[-4], line[-3]) for line in lines})
+    return [
+        Table(
+            id="subjective",
+            title="Defenses by what people choose, beside D",
+            caption="Study table (figure 5): people chose the better of two defended images. "
+            f"{images} images in {len({(*line[: len(PLACE)], line[-3]) for line in lines})} evaluations, with at least "
+            f"{int(min(found['votes']))} votes on each pair that count. Attackers: "
+            f"{', '.join(sorted(set(found['attacker'])))}. {_agreement(rows)}",
+            entry="defense",
+            columns=columns,
+            rows=tuple(ranked(rows, columns[0])),
+            ranked_by="people",
+            note=study.note,
+        )
+    ]
+
+
+def _units(study: Study) -> list[str]:
+    """Return the names of all units, in the order of `Part.photographs`."""
+    return sorted({str(name) for units in study.attacked.blocks.units for name in units})
+
+
+def _asked(place: Sequence[str], defense: str) -> tuple[str, ...]:
+    """Return the place and the defense; without a defense there is no attacker but the fixed one."""
+    return (*place[:-1], "fixed" if defense == BASELINE else place[-1], defense)
+
+
+def _objective(study: Study, wanted: Set[tuple[str, ...]]) -> Mapping[tuple[str, ...], float]:
+    """Return (place, defense, unit) -> D of single images, for some places and defenses."""
+    blocks, found = study.attacked.blocks, {}
+    for c, row in study.attacked.lines():
+        place = (*(blocks.conditions[c][fact] for fact in PLACE), blocks.entries[row])
+        if place not in wanted:
+            continue
+        for unit, value in zip(blocks.units[c], blocks.values["d"][c][row], strict=True):
+            found[(*place, str(unit))] = float(value)
+    return found
+
+
+def _agreement(rows: Sequence[Row]) -> str:
+    """Return in words how people's order of the defenses agrees with that by D, of which less is better."""
+    both = [
+        (p.value, d.value)
+        for row in rows
+        if (p := row.values["people"]).value is not None and (d := row.values["d"]).value is not None
+    ]
+    if len(both) < FEWEST:
+        return f"A rank correlation with D needs {FEWEST} defenses."
+    people, d = (np.array(own, dtype=float) for own in zip(*both, strict=True))
+    try:
+        rho, tau = (correlate(people, -d, method).value for method in ("spearman", "kendall"))
+    except NotTestable as error:
+        return f"There is no rank correlation with D: {error}."
+    return (
+        f"Rank correlation of the {len(both)} defenses with less D: Spearman {rho:.2f}, Kendall {tau:.2f}; 1 means "
+        "that people choose what D calls robust."
+    )
