@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from imharness.errors import StoreError
 from imharness.results.boards import Board
+from imharness.results.entries import EVIDENCE, Standing
 from imharness_leaderboard.addresses import track_page
 from imharness_leaderboard.tables import column_named, shown
 from imharness_leaderboard.wording import brief
@@ -48,6 +49,9 @@ class BoardSummary(BaseModel):
     scored_by: Mapping[str, str] = Field(description="Version of each package that made the tables.")
     entries: Mapping[str, str] = Field(description="Version of the numbers, by kind and label.")
     places: Mapping[str, Place] = Field(description="Place of each entry in the main table, by label.")
+    evidence: Mapping[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="When which evidence was accepted against a component, by kind and label."
+    )
 
 
 class Release(BaseModel):
@@ -110,7 +114,17 @@ def summary(board: Board) -> BoardSummary:
         scored_by=board.scored_by,
         entries={f"{entry.kind} {entry.label}": entry.version for entry in board.entries},
         places=places,
+        evidence={
+            f"{entry.kind} {entry.label}": found
+            for entry in board.entries
+            if (found := tuple(f"{own.date[:10]}: {own.reason}" for own in entry.standing if _broke(own, entry.label)))
+        },
     )
+
+
+def _broke(decided: Standing, label: str) -> bool:
+    """Say whether a decision is evidence against this component, and not against one with other parameters."""
+    return decided.decision == EVIDENCE and decided.reason.startswith(f"{label}: ")
 
 
 def read_releases(folder: Path) -> list[Release]:
@@ -215,6 +229,9 @@ def _reason(label: str, old: BoardSummary, new: BoardSummary) -> str:
     raised = [name for name in own if name in old.entries and old.entries[name] != new.entries[name]]
     if raised:
         return f"new version of {', '.join(raised)}"
+    handed = [line for name in own for line in new.evidence.get(name, ()) if line not in old.evidence.get(name, ())]
+    if handed:
+        return f"evidence of {'; '.join(handed)}"
     if old.places[label].shown == new.places[label].shown:
         return "other entries moved or arrived"
     versions = [f"{name} {version}" for name, version in new.scored_by.items() if old.scored_by.get(name) != version]

@@ -26,7 +26,9 @@ from imharness.reading.text import plain
 from imharness.results.entries import Decided, Standing
 from imharness.results.identity import digest
 from imharness.results.storage import open_backend
+from imharness.results.store import Store
 from imharness_submissions.manifest import NAME_PATTERN
+from imharness_submissions.seasons import check_open
 
 FILE = "ledger.jsonl"
 KEY = "HARNESS_LEDGER_KEY"
@@ -145,7 +147,11 @@ class Ledger:
         manifest: Mapping[str, Any] | None = None,
         lock: tuple[str, ...] = (),
     ) -> Line:
-        """Add a line, and return it when it is kept; several processes may do so at once."""
+        """Add a line, and return it when it is kept; several processes may do so at once.
+
+        Raises `UsageError` where the season of the store is closed.
+        """
+        check_open(Store(self._backend.address))
         added: list[Line] = []
 
         def compose(texts: Sequence[bytes]) -> bytes:

@@ -104,6 +104,14 @@ def test_every_change_has_its_reason() -> None:
     assert reasons(old, state({"a": 1, "b": 3}, scored_by={"core": "2"})) == {
         "b: D 2.0 → 3.0": "the tables were made by core 2"
     }
+    line = "2027-01-02: b: D 2 → 3 by 1 image, by A. Breaker"
+    assert reasons(old, state({"a": 1, "b": 3}, sources="t", evidence={"defense b": (line,)})) == {
+        "b: D 2.0 → 3.0": f"evidence of {line}"
+    }
+    known = state({"a": 1, "b": 2}, evidence={"defense b": (line,)})
+    assert reasons(known, state({"a": 1, "b": 3}, sources="t", evidence={"defense b": (line,)})) == {
+        "b: D 2.0 → 3.0": "the run was repeated"
+    }
     bumped = state({"a": 1, "b": 3}, entries={"defense a": "1", "defense b": "2"}, sources="t")
     assert reasons(old, bumped) == {
         "b: defense, version 1 → 2": "its author changed the numbers",

@@ -13,15 +13,20 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 from PIL import Image
+from tests.submissions.conftest import MakeSubmission
+from tests.submissions.test_run import entry, silent
 
 from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.errors import UsageError
+from imharness.planning.profiles import load_profile
 from imharness.results.boards import Board
 from imharness.results.store import Store
+from imharness_submissions.evidence.accepting import accept
 from imharness_submissions.evidence.checking import check
 from imharness_submissions.evidence.folder import FILE, read_evidence
 from imharness_submissions.ledger import Ledger
+from imharness_submissions.running import Run, run_submission
 
 PROFILE = """
 name = "tiny"
@@ -263,3 +268,26 @@ def test_a_bomb_is_refused_before_it_is_unpacked(started: Break) -> None:
     first(other).write_bytes(picture)
     with pytest.raises(UsageError, match="decompression bomb"):
         read_evidence(other)
+
+
+def test_a_submitted_entry_is_broken_by_its_own_code_in_the_sandbox(
+    submission: MakeSubmission, listed: Path, store: Path, tmp_path: Path
+) -> None:
+    profile = listed.parent / "tiny.toml"
+    run = Run(submission("honest/median", entry("good/median")), Store(store), load_profile(str(profile)), limit=12)
+    assert run_submission(run, silent).cells
+    folder = tmp_path / "evidence"
+    began = told("evidence", "new", folder, "--track", "iqa", "--entry", "good/median", *CELL, "--store", store)
+    assert began.exit_code == 0, began.output
+    change(folder, "The author", "A stranger")
+    change(folder, "you@example.org", "a@b.example")
+    found, line = accept(read_evidence(attacked(folder, through="nothing")), Store(store))
+    record = Store(store).record(found.records[-1].key)
+    assert record is not None
+    assert record.isolation.startswith("bubblewrap"), "its code ran apart"
+    assert found.after.value > found.before.value
+    assert found.by_its_author
+    assert line.name == "median"
+    assert "(its own author)" in line.reason
+    flags = next(own for own in board(store).entries if own.id == "good/median").standing  # type: ignore[union-attr]
+    assert [own.decision for own in flags][-1] == "evidence"

@@ -19,7 +19,7 @@ from imharness.results.tasks import TaskRecord
 CELLS = 4096
 """The number of cells in a full segment; one with less than half as many is packed again together with new cells."""
 TRIES = 3
-DOCUMENTS = ("logs", "sweeps", "boards", "submissions", "times")
+DOCUMENTS = ("logs", "sweeps", "boards", "submissions", "times", "seasons")
 LEDGER = "ledger.jsonl"
 Advance = Callable[[int, int], None]
 Place = tuple[str, str]

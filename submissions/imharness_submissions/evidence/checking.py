@@ -39,6 +39,7 @@ from imharness_submissions.opening import RunningSubmission
 from imharness_submissions.reproducing import hiding_of, reopened, seed_of
 from imharness_submissions.sandbox.stored import SUBMISSIONS, read_submission
 from imharness_submissions.sandbox.worker import guest_beside
+from imharness_submissions.seasons import check_open
 from imharness_submissions.store_secret import known_secret
 
 DRAWS = 16
@@ -94,6 +95,7 @@ class Verdict:
 
 def listed(store: Store, track: str, entry: str, cell: Mapping[str, str]) -> Listed:
     """Return what evidence is held against; raises `UsageError` for what the store does not list."""
+    check_open(store)
     known = known_entries(store)
     own = known.registry.track(track)
     if not own.handed_in:

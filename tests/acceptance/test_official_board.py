@@ -1,0 +1,46 @@
+"""What the official profile costs is what its page says, and what a lab can afford."""
+
+import re
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from imharness.cli.planning import Outlook, hours_of, outlook
+from imharness.components.registry import installed
+from imharness.planning.plan import plan_track
+from imharness.planning.profiles import load_profile
+
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "official-board.md"
+ALL, MOST, SMALL, ENTRY = 250, 200, 20, 2
+"""GPU hours: all tracks, image quality, reconstruction with perceptual metrics, and most new entries."""
+
+
+@pytest.fixture(scope="module")
+def costs() -> dict[str, Outlook]:
+    """Return what each track of the profile amounts to."""
+    profile, registry = load_profile("official"), installed()
+    return {track: outlook(plan_track(track, profile, registry, whole=True)) for track in profile.tracks}
+
+
+def test_a_lab_can_afford_it(costs: dict[str, Outlook]) -> None:
+    hours = {track: own.hours for track, own in costs.items()}
+    assert all(own.counted == own.cells for own in costs.values()), "every cell is counted"
+    assert sum(hours.values()) <= ALL
+    assert hours["harness/iqa"] <= MOST
+    assert hours["harness/reconstruction"] + hours["harness/perceptual"] <= SMALL
+    for own in costs.values():
+        assert median(hours_of(operations) for _, operations in own.entries.values()) <= ENTRY
+    plain = ("flip", "jpeg", "gaussian-blur", "random-noise", "median-blur")
+    assert all(hours_of(costs["harness/iqa"].entries[f"harness/{name}"][1]) <= ENTRY for name in plain)
+
+
+def test_the_page_says_so(costs: dict[str, Outlook]) -> None:
+    rows = re.findall(r"^\| `([a-z]+)` \| ([\d.]+) \| ([\d,]+) \| ([\d.]+) \| ([\d.]+), `", PAGE.read_text(), re.M)
+    assert {f"harness/{track}" for track, *_ in rows} == costs.keys()
+    for track, hours, cells, middle, most in rows:
+        own = costs[f"harness/{track}"]
+        entries = [hours_of(operations) for _, operations in own.entries.values()]
+        assert float(hours) == pytest.approx(own.hours, abs=0.05)
+        assert int(cells.replace(",", "")) == own.cells
+        assert (float(middle), float(most)) == pytest.approx((median(entries), max(entries)), abs=0.005)
