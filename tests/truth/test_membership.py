@@ -286,7 +286,7 @@ def test_equal_defenses_whose_splits_differ_are_told_apart_in_at_most_5_percent_
     studies = 60
     told = tested = 0
     for seed in range(studies):
-        found = {own.column: own for own in report(Simulated(4, seed, splits=8, spread=0.3)).comparisons}
+        found = {own.column: own for own in report(Simulated(4, seed, splits=8, spread=0.3, evaluators=4)).comparisons}
         own = found["accuracy_adaptive"]
         told += bool(own.told.better.any())
         tested += bool(np.nanmax(own.rates.rate, initial=0) > 0)
