@@ -19,7 +19,7 @@ copyright = author
 release = imharness.__version__
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "notebooks"]
 myst_heading_anchors = 3
 highlight_language = "text"
 suppress_warnings = ["myst-nb.lexer"]  # of notebooks that are not run

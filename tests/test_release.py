@@ -1,5 +1,6 @@
 """What a release says of itself, and that workflows call what exists."""
 
+import json
 import re
 import subprocess
 import sys
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 import imharness
+from imharness.cli import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -24,6 +27,45 @@ def test_the_citation_is_complete_and_of_this_version() -> None:
     assert cited["abstract"] == PROJECT["description"]
     assert {"keywords", "authors", "references", "type", "title", "message"} <= set(cited)
     assert all({"type", "title", "authors", "year", "url"} <= set(paper) for paper in cited["references"])
+
+
+def test_the_archive_has_the_authors_papers_and_words_of_the_citation() -> None:
+    cited, archived = (
+        yaml.safe_load((ROOT / "CITATION.cff").read_text()),
+        json.loads((ROOT / ".zenodo.json").read_text()),
+    )
+    assert (archived["title"], archived["license"]) == (cited["title"], cited["license"])
+    assert archived["description"] == cited["abstract"]
+    assert archived["keywords"] == cited["keywords"]
+    assert archived["references"] == [paper["url"] for paper in cited["references"]]
+    named = [own.get("name") or f"{own['family-names']}, {own['given-names']}" for own in cited["authors"]]
+    assert [own["name"] for own in archived["creators"]] == named
+    assert archived["upload_type"] == "software"
+
+
+def test_the_page_on_releasing_names_commands_and_files_that_exist() -> None:
+    page = (ROOT / "docs" / "releasing.md").read_text()
+    for name in re.findall(r"`((?:\.ci|\.github|deploy|tests|core)/[\w./-]+)", page):
+        assert (ROOT / name).exists(), name
+    for command in re.findall(r"`harness ([a-z]+(?: [a-z]+)?)", page):
+        words = command.split()
+        ran = CliRunner().invoke(cli, [*words, "--help"])
+        assert ran.exit_code == 0 or CliRunner().invoke(cli, [words[0], "--help"]).exit_code == 0, command
+
+
+def test_notebooks_are_those_of_the_tutorials_and_install_in_their_first_cell() -> None:
+    ran = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "notebooks.py"), "--check"], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout
+    found = [json.loads(path.read_text()) for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))]
+    assert len(found) == 3
+    for notebook in found:
+        first, *rest = (cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code")
+        assert first == f"%pip install --quiet {PROJECT['name']}"
+        assert rest
+        assert all("code-cell" not in cell["source"] for cell in notebook["cells"])
+        assert all(not cell.get("outputs") for cell in notebook["cells"])
 
 
 def dated(folder: Path, citation: str, changelog: str, *date: str) -> tuple[str, str, str]:
