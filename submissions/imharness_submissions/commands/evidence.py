@@ -15,7 +15,7 @@ from imharness.errors import UsageError
 if TYPE_CHECKING:
     from imharness_submissions.evidence.checking import Verdict
 
-_folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+_folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 _store = store_option("address")
 _trust = click.option("--trust", is_flag=True, help="Run a submitted entry without a sandbox.")
 
