@@ -25,6 +25,7 @@ from torchvision.models import densenet121, resnet18, vgg16
 from imharness.cli import console
 from imharness_iqa.metrics.koncept512 import KonCeptNet
 from imharness_iqa.metrics.linearity import LinearityNet
+from imharness_membership.models.wrn import _network as wide_residual
 from imharness_vision.diffusion import GuidedUNet
 
 GPU = torch.device("cuda:0")
@@ -148,6 +149,10 @@ def _steps(network: nn.Module, images: torch.Tensor) -> torch.Tensor:
     return network(images, torch.full((len(images),), 5.0, device=images.device))
 
 
+def _wide() -> nn.Module:
+    return wide_residual(3, 100, blocks=4, width=2)
+
+
 NETWORKS = {
     "koncept512": Network(KonCeptNet, (3, *SIDES)),
     "linearity": Network(LinearityNet, (3, *SIDES)),
@@ -155,6 +160,7 @@ NETWORKS = {
     "lpips on vgg16": Network(lambda: vgg16().features, (3, 256, 256)),
     "training koncept512": Network(KonCeptNet, (3, *SIDES), trains=True),
     "training densenet121, 32 px": Network(densenet121, (3, 32, 32), trains=True),
+    "training wrn-28-2, 32 px": Network(_wide, (3, 32, 32), trains=True),
     "training resnet18, 32 px": Network(resnet18, (3, 32, 32), trains=True),
 }
 
