@@ -71,7 +71,7 @@ def attack() -> tuple[Images, Images, torch.nn.Module]:
 
 
 def after_diffpure(attack: tuple[Images, Images, torch.nn.Module], fields: dict[str, object]) -> tuple[float, float]:
-    """Return how much nearer DiffPure brings the attacked images, in dB, and the share of the score's gain it leaves."""
+    """Return how much nearer DiffPure brings attacked images, in dB, and the share of the gain that it leaves."""
     purify = installed().one("defense", f"diffpure[{','.join(f'{k}={v}' for k, v in fields.items())}]").build(CPU)
     clean, attacked, metric = attack
     with torch.no_grad():
