@@ -41,7 +41,7 @@ class DistortedPairs(ImageDataset):
     That the milder one is nearer is a proxy: severities of different distortions are not comparable.
     """
 
-    info = Info(id="harness/distorted-pairs", version="3")
+    info = Info(id="harness/distorted-pairs", version="4")
     split: Literal["test", "train"] = Field(
         default="test", description="Which photographs to use; no photograph is in both splits."
     )
@@ -102,7 +102,7 @@ class CrossedPairs(ImageDataset):
     is a proxy: nobody was asked.
     """
 
-    info = Info(id="harness/crossed-pairs", version="1")
+    info = Info(id="harness/crossed-pairs", version="2")
     split: Literal["test", "train"] = Field(
         default="test", description="Which photographs to use; no photograph is in both splits."
     )

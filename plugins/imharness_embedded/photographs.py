@@ -28,7 +28,7 @@ SCENES = ("astronaut", "chelsea", "china", "rocket")
 TEST = (*SCENES, "clock_motion", "grace_hopper", "moon", "page", "text")
 SMALL = {"page": 191, "text": 172}
 """The shorter side of test photographs that are too small for the largest crops, px."""
-TRAIN = ("coffee", "flower", "motorcycle_left", "motorcycle_right", "hubble_deep_field")
+TRAIN = ("coffee", "flower", "ruins", "moonwalk", "hubble_deep_field")
 FURTHER = ("coffee", "flower", "goshawk", "zebra", "hubble_deep_field")
 """The photographs of thumbnails beside the scenes; all are free."""
 TEXTURES = ("brick", "camera", "coins", "grass", "gravel", "immunohistochemistry", "retina")
@@ -37,6 +37,8 @@ FILES = {"immunohistochemistry": "ihc"}
 """The name of a photograph's file, if it differs from the photograph's name."""
 PICTURES = Path(__file__).parent / "pictures"
 """Photographs that ship with this package, all free; ``sources.toml`` says whose they are."""
+TRAINING_PICTURES = PICTURES / "training"
+"""Photographs that ship for training alone; no data set shows them in its test split."""
 SEVERITIES = (1, 2, 3, 4, 5)
 TRAINING_CROPS = 20
 
@@ -50,6 +52,8 @@ def photograph(name: str) -> Array:
             raise ContractError(str(error)) from None
     if (PICTURES / f"{name}.jpg").is_file() and name not in (*TEST, *TRAIN):
         return photograph(str(PICTURES / f"{name}.jpg"))
+    if (TRAINING_PICTURES / f"{name}.jpg").is_file():
+        return photograph(str(TRAINING_PICTURES / f"{name}.jpg"))
     if name == "grace_hopper":
         return photograph(str(shipped("matplotlib", "mpl-data/sample_data", name)))
     sklearn = name in ("china", "flower")
@@ -130,7 +134,7 @@ FAMILIES: dict[str, Callable[[Array, int, np.random.Generator], Array]] = {
 class SeverityLadder(ImageDataset):
     """Crops of real photographs, clean and in five severities of four distortions; labels are a proxy."""
 
-    info = Info(id="harness/severity-ladder", version="3")
+    info = Info(id="harness/severity-ladder", version="4")
     split: Literal["test", "train"] = Field(
         default="test", description="Which photographs to use; no photograph is in both splits."
     )

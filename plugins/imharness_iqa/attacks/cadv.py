@@ -24,7 +24,7 @@ class CAdv(Attack):
 
     info = AttackInfo(
         id="harness/cadv",
-        version="2",
+        version="3",
         access="white_box",
         norm="unrestricted",
         distortion="ssim",

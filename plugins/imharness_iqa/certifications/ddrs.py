@@ -12,7 +12,7 @@ class Ddrs(ClassSmoothing):
     """Smoothing with one step of a diffusion model between the noise and the metric."""
 
     info = DefenseInfo(
-        id="harness/ddrs", version="2", group="certified", differentiable=False, random=True, paper="carlini2023"
+        id="harness/ddrs", version="3", group="certified", differentiable=False, random=True, paper="carlini2023"
     )
     backbone: Backbone = backbone_field()
 

@@ -12,7 +12,7 @@ class Dms(MedianSmoothing):
     """Median smoothing with DnCNN between the noise and the metric."""
 
     info = DefenseInfo(
-        id="harness/dms", version="3", group="certified", differentiable=False, random=True, paper="chiang2020"
+        id="harness/dms", version="4", group="certified", differentiable=False, random=True, paper="chiang2020"
     )
     backbone: Backbone = backbone_field()
 

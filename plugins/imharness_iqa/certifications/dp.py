@@ -17,7 +17,7 @@ class Dp(ClassSmoothing):
     """DensePure: each copy is denoised several times by several diffusion steps, and the majority class counts."""
 
     info = DefenseInfo(
-        id="harness/dp", version="2", group="certified", differentiable=False, random=True, paper="xiao2023"
+        id="harness/dp", version="3", group="certified", differentiable=False, random=True, paper="xiao2023"
     )
     backbone: Backbone = backbone_field()
     votes: int = Field(default=1, ge=1, le=101, description="Denoised versions of each copy that vote on its class.")

@@ -11,7 +11,7 @@ class Drs(ClassSmoothing):
     """Denoised smoothing: DnCNN between the noise and the metric."""
 
     info = DefenseInfo(
-        id="harness/drs", version="3", group="certified", differentiable=False, random=True, paper="salman2020"
+        id="harness/drs", version="4", group="certified", differentiable=False, random=True, paper="salman2020"
     )
     backbone: Backbone = backbone_field()
 

@@ -40,7 +40,7 @@ class DiffPure(Purification):
 
     info = DefenseInfo(
         id="harness/diffpure",
-        version="3",
+        version="4",
         group="restoration",
         grid={"steps": (5, 10, 20, 30, 50)},
         differentiable=True,

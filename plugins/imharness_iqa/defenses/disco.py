@@ -24,7 +24,7 @@ EMBEDDED = {"width": 8, "blocks": 2, "hidden": 16, "layers": 2, "residual": True
 class Disco(Purification):
     """A local implicit function that predicts every pixel anew; the embedded backbone is a smaller network."""
 
-    info = DefenseInfo(id="harness/disco", version="4", group="restoration", differentiable=True, paper="ho2022")
+    info = DefenseInfo(id="harness/disco", version="5", group="restoration", differentiable=True, paper="ho2022")
     backbone: Backbone = Field(
         default="published", description="Network: the published weights, or the smaller embedded one."
     )

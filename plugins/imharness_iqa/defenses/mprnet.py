@@ -30,7 +30,7 @@ UNIT = 8
 class MprNet(Purification):
     """Denoise with MPRNet; the embedded backbone is a small denoiser instead."""
 
-    info = DefenseInfo(id="harness/mprnet", version="3", group="restoration", differentiable=True, paper="zamir2021")
+    info = DefenseInfo(id="harness/mprnet", version="4", group="restoration", differentiable=True, paper="zamir2021")
     backbone: Backbone = Field(default="published", description="Restoration network.")
 
     def assets(self) -> tuple[Asset, ...]:

@@ -39,7 +39,7 @@ class RealEsrgan(Purification):
     """Enlarge four times with Real-ESRGAN and shrink back; the embedded upscaler enlarges twice."""
 
     info = DefenseInfo(
-        id="harness/real-esrgan", version="4", group="restoration", differentiable=True, paper="wang2021"
+        id="harness/real-esrgan", version="5", group="restoration", differentiable=True, paper="wang2021"
     )
     backbone: Backbone = Field(default="published", description="Upscaling network.")
     denoising: float = Field(default=0.2, ge=0, le=1, description="Weight of the general network in the blend.")

@@ -19,8 +19,8 @@ MOST_HINTS = 0.02
 class EmbeddedColorizerTraining(CropTraining):
     """The small colourisation network, trained with random hints; its gain is that over grey images."""
 
-    info = Info(id="harness/embedded-colorizer", version="2")
-    steps = 800
+    info = Info(id="harness/embedded-colorizer", version="3")
+    steps = 1600
     margin = 0.5
 
     def fresh(self) -> nn.Module:

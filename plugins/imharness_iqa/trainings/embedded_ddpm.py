@@ -16,8 +16,8 @@ SHALLOW = 100
 class EmbeddedDdpmTraining(CropTraining):
     """The small diffusion model, trained on the first 100 of 1000 steps; its gain is that of one step back."""
 
-    info = Info(id="harness/embedded-ddpm", version="3")
-    steps = 2500
+    info = Info(id="harness/embedded-ddpm", version="4")
+    steps = 5000
     learning_rate = 4e-3
     margin = 7.0
 

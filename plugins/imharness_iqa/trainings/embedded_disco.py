@@ -18,7 +18,7 @@ REACH, STEPS = 8 / 255, 3
 class EmbeddedDiscoTraining(RestorerTraining):
     """The small local implicit function, trained on attacked images."""
 
-    info = Info(id="harness/embedded-disco", version="3")
+    info = Info(id="harness/embedded-disco", version="4")
     steps = 3000
     batch = 4
     margin = 1.0

@@ -28,21 +28,21 @@ class _QualityTraining(WeightTraining):
 class EmbeddedCnnTraining(_QualityTraining):
     """The small convolutional quality network, trained on the severity ladder."""
 
-    info = Info(id="harness/embedded-cnn", version="2")
+    info = Info(id="harness/embedded-cnn", version="3")
     fresh = ConvQuality
 
 
 class EmbeddedResidualTraining(_QualityTraining):
     """The small residual quality network, trained on the severity ladder."""
 
-    info = Info(id="harness/embedded-residual", version="2")
+    info = Info(id="harness/embedded-residual", version="3")
     fresh = ResidualQuality
 
 
 class EmbeddedTransformerTraining(_QualityTraining):
     """The small transformer quality network, trained on the severity ladder."""
 
-    info = Info(id="harness/embedded-transformer", version="1")
+    info = Info(id="harness/embedded-transformer", version="2")
     fresh = TransformerQuality
 
 

@@ -16,7 +16,7 @@ BLUR, NOISE = 4.0, 20 / 255
 class EmbeddedUpscalerTraining(RestorerTraining):
     """The small upscaler, trained on blurred, shrunk and noisy images."""
 
-    info = Info(id="harness/embedded-upscaler", version="3")
+    info = Info(id="harness/embedded-upscaler", version="4")
     steps = 1500
     margin = 1.0
 

@@ -6,9 +6,11 @@ import torch
 
 from imharness.components.registry import installed
 from imharness.reading.credits import credits
+from imharness_embedded.photographs import TEXTURES, TRAIN, TRAINING_PICTURES
 
 CPU = torch.device("cpu")
 FREE = {"public domain", "CC0-1.0", "CC-BY-2.0", "released for unrestricted use"}
+UNCLAIMED = "no known copyright restrictions"
 
 
 def test_each_of_36_photographs_gives_one_image_of_every_severity_and_distortion() -> None:
@@ -30,10 +32,28 @@ def test_photographs_that_are_shown_are_free_and_none_was_trained_on() -> None:
     trained = {name for one in credits() for name in one.trained_on}
     for one in by_name.values():
         if {"harness/pictures", "harness/thumbnails"} & set(one.used_by) and not one.trained_on:
-            assert one.licence in FREE | {"no known copyright restrictions"}, one.name
+            assert one.licence in FREE | {UNCLAIMED}, one.name
         if "harness/pictures" in one.used_by:
             assert one.name not in trained
             assert one.licence in FREE
+
+
+def test_photographs_that_weights_were_trained_on_are_free_and_are_those_of_the_training_split() -> None:
+    by_name = {one.name: one for one in credits()}
+    ladder = {name for one in by_name.values() for name in one.trained_on if "harness/lpips" in one.used_by}
+    assert ladder == {*TRAIN, *TEXTURES}
+    for name in {name for one in by_name.values() for name in one.trained_on}:
+        assert by_name[name].licence in FREE | {UNCLAIMED}, name
+    assert {path.stem for path in TRAINING_PICTURES.glob("*.jpg")} <= {*TRAIN, *TEXTURES}
+
+
+@pytest.mark.parametrize("name", ["severity-ladder", "distorted-pairs", "crossed-pairs", "pictures", "thumbnails"])
+def test_photographs_that_ship_for_training_are_in_no_test_split(name: str) -> None:
+    columns = installed().one("dataset", f"{name}[size=32]").build(CPU).columns
+    shown = set(columns["source" if name == "thumbnails" else "photograph"].tolist())
+    alone = {path.stem for path in TRAINING_PICTURES.glob("*.jpg")}
+    assert alone
+    assert not alone & shown
 
 
 def test_every_family_of_distortions_is_once_on_each_of_36_photographs_and_no_choice_repeats_its_distortion() -> None:
