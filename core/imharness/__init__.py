@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from imharness.notebook.load import load
     from imharness.notebook.objects import attack, defense, evaluator, metric
     from imharness.notebook.one_run import OneRunAudit, audit_one_run
+    from imharness.notebook.published import PublishedBoard, load_board
     from imharness.notebook.reconstruct import reconstruct
     from imharness.notebook.result import Result
     from imharness.notebook.run import run
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Audit",
     "OneRunAudit",
+    "PublishedBoard",
     "Result",
     "attack",
     "audit",
@@ -35,6 +37,7 @@ __all__ = [
     "evaluate",
     "evaluator",
     "load",
+    "load_board",
     "metric",
     "reconstruct",
     "run",

@@ -3,6 +3,7 @@
 OFFERS = {
     "Audit": "audit",
     "OneRunAudit": "one_run",
+    "PublishedBoard": "published",
     "Result": "result",
     "attack": "objects",
     "audit": "audit",
@@ -12,6 +13,7 @@ OFFERS = {
     "evaluate": "evaluate",
     "evaluator": "objects",
     "load": "load",
+    "load_board": "published",
     "metric": "objects",
     "reconstruct": "reconstruct",
     "run": "run",

@@ -156,6 +156,8 @@ def audit(
             with ``predict_proba``, or a function of inputs. Reference models are trained in pairs on complementary
             random halves; without a target, it is trained on a random half, too. The answers of each model are kept
             when it is trained, so that an audit that was interrupted goes on, and one that is repeated trains nothing.
+            Models are trained one after the other in this process: executors take tasks as data, which a function of
+            yours is not.
         data: ``(inputs, labels)``, the rows of the target in its order.
         evaluators: names such as ``"confidence"``, or what `ih.evaluator` returns; by default all that need only
             what was given, without the slow NN attack if there are more than 50,000 rows.

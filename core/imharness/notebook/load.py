@@ -29,7 +29,8 @@ def load(store_or_site: str | os.PathLike[str]) -> Result:
     """
     place = path_of("store_or_site", store_or_site, "a folder or the address of a store")
     if (Path(place) / TABLES).is_file():
-        return joined([_of_board(board) for board in _boards(Path(place) / TABLES)], place)
+        file = Path(place) / TABLES
+        return joined([of_board(board) for board in boards_in(read_json(file), f"store_or_site: {file}")], place)
     if "://" not in place and not Path(place).is_dir():
         raise UsageError(f"store_or_site: {place} is not a folder; give a store, or a site that was built.")
     store = Store(place)
@@ -41,15 +42,16 @@ def load(store_or_site: str | os.PathLike[str]) -> Result:
     return joined([stored(store, board) for track in tracks if (board := store.board(track)) is not None], place)
 
 
-def _boards(file: Path) -> list[Board]:
-    found = read_json(file)
+def boards_in(found: Any, where: str) -> list[Board]:
+    """Return the boards of a site's results; raises a `UsageError` that begins with `where`."""
     try:
         return [Board.model_validate(board) for board in found["boards"]]
     except (KeyError, TypeError, ValidationError) as error:
-        raise UsageError(f"store_or_site: {file} is not a list of tables: {str(error).splitlines()[0]}.") from None
+        raise UsageError(f"{where} is not a list of tables: {str(error).splitlines()[0]}.") from None
 
 
-def _of_board(board: Board) -> tuple[str, Result]:
+def of_board(board: Board) -> tuple[str, Result]:
+    """Return the track of a board, and its tables as a result without rows."""
     return board.track, Result(
         board.title, board.tables, failed=dict(board.failed), missing=board.missing, boards=boards_of(board)
     )
@@ -59,7 +61,7 @@ def stored(store: Store, board: Board) -> tuple[str, Result]:
     """Return the track of a board in a store, and its result with the rows."""
     sweep = store.sweep(board.track, board.run_configuration)
     if sweep is None:
-        return _of_board(board)
+        return of_board(board)
     return board.track, result_of(board, store.numbers(board), store, sweep)
 
 

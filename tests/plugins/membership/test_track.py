@@ -3,10 +3,13 @@
 import itertools
 import json
 import tomllib
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from PIL import Image
 
 from imharness.cli import cli
 from imharness.components.registry import installed
@@ -14,6 +17,10 @@ from imharness.contracts.randomness import generator
 from imharness.errors import UsageError
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
+from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
+from imharness_membership.augmenting import VIEWS
+from imharness_membership.likelihood import log_odds
 from imharness_membership.splits import split_rows
 
 PROFILE = """
@@ -119,3 +126,65 @@ def test_the_shadow_has_parts_of_its_own_size() -> None:
     assert len(set(torch.cat(list(parts.values())).tolist())) == 4500
     with pytest.raises(UsageError, match="three parts of 1000 rows and three of 700 do not fit into 5010"):
         split_rows(5010, generator(0), 1000, 700)
+
+
+VIEWED = """
+name = "viewed"
+description = "For a test."
+batch_size = 16
+time_limit_s = 300
+
+[tracks."harness/membership"]
+select = { dataset = ["image-folders[path=FOLDER,size=16]"], model = ["cnn[width=4]"], defense = ["plain-training", "label-smoothing", "masking[top_k=1]"], evaluator = ["lira"] }
+
+[tracks."harness/membership".options]
+splits = 1
+references = 3
+
+[tracks."harness/membership".options.settings."harness/image-folders"]
+part = 20
+epochs = 2
+optimiser = "sgd"
+momentum = 0.9
+schedule = "cosine"
+augmentation = "crop-flip"
+queries = 7
+"""  # noqa: E501
+
+
+def test_attacks_by_reference_models_are_given_what_networks_say_of_mirrored_and_shifted_rows(tmp_path: Path) -> None:
+    """The stored answers on views are those of the stored networks on rows that numpy mirrors and shifts."""
+    rng = np.random.default_rng(0)
+    for name, number in itertools.product(("cat", "dog"), range(64)):
+        folder = tmp_path / "photographs" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(folder / f"{number}.png")
+    address = str(tmp_path / "photographs")
+    (tmp_path / "viewed.toml").write_text(VIEWED.replace("FOLDER", address))
+    words = ["run", "--track", "membership", "--profile", str(tmp_path / "viewed.toml"), "--workers", "0"]
+    words += ["--store", str(tmp_path / "store"), "--site", str(tmp_path / "site")]
+    result = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    store = Store(str(tmp_path / "store"))
+    records = [own for _, own in store.records() if isinstance(own, TaskRecord)]
+    plain = [own for own in records if own.spec.components["defense"].id == "harness/plain-training"]
+    [target] = [own for own in plain if own.spec.step == "train" and own.spec.options["role"] == "target"]
+    [known] = [own for own in plain if own.spec.step == "references"]
+    table = (
+        installed().one("dataset", "image-folders").with_parameters(path=address, size=16).build(torch.device("cpu"))
+    )
+    rows = torch.tensor(store.rows(target)["row"])
+    x, y = table.features[rows], table.labels[rows]
+    wide = np.pad(x.numpy(), ((0, 0), (0, 0), (4, 4), (4, 4)), mode="reflect")
+    up = torch.from_numpy(wide[:, :, 8:24, 4:20])
+    network = installed().one("model", "cnn[width=4]").build(torch.device("cpu"))((3, 16, 16), 2, generator(0)).eval()
+    for record, last in ((target, -1), (known, 0)):
+        arrays = store.arrays(record)
+        states = {name.removeprefix("weights."): own[last] for name, own in arrays.items() if "weights." in name}
+        network.load_state_dict({name: torch.tensor(own) for name, own in states.items()})
+        views = arrays["views"] if record is target else arrays["views"][0]
+        assert views.shape == (6, len(rows))
+        for number, seen in ((1, x.flip(3)), (VIEWS.index((-4, 0, False)), up)):
+            with torch.no_grad():
+                odds = log_odds(network(seen).softmax(dim=1), y)
+            torch.testing.assert_close(torch.tensor(views[number - 1]), odds, rtol=1e-3, atol=1e-3)

@@ -142,6 +142,7 @@ def test_published_settings_of_a_data_set_reach_its_cells() -> None:
     assert trained["harness/purchase100"] >= {(19732, 100, "adam", 0.001, 3.0)}
     assert trained["harness/texas100"] >= {(10000, 100, "adam", 0.001, 10.0)}
     assert trained["harness/cifar100"] >= {(10000, 100, "adam", 0.001, 6.0)}
+    assert trained["harness/cifar10"] >= {(10000, 100, "sgd", 0.1, None)}
     models = {
         task.spec.components["model"].id
         for task in graph.tasks.values()

@@ -1,0 +1,202 @@
+"""`load_board`: a published board, from the folder of its site or from its address. Imports no torch."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from imharness.errors import UsageError
+from imharness.exports.marks import standing_of
+from imharness.notebook.arguments import place as path_of
+from imharness.notebook.load import TABLES, boards_in, joined, of_board
+from imharness.notebook.result import Result
+from imharness.notebook.writing import pandas_module
+from imharness.reading.opening import MIB, read_bytes
+from imharness.reading.structured import parsed_json
+from imharness.results.version import SCHEMA
+
+if TYPE_CHECKING:
+    import pandas
+
+LARGEST = 64 * MIB
+"""The size up to which results are read, bytes."""
+PATIENCE_S = 60.0
+"""How long a server may be silent, and how long it may take in all beside one second for each 256 KiB, s."""
+CHUNK = 256 << 10
+HERE = ("127.0.0.1", "::1", "localhost")
+"""Names of this machine, from which results are also read without encryption."""
+
+
+@dataclass(frozen=True, repr=False)
+class PublishedBoard(Result):
+    """A published board: its tables, as a result has them, with who stands where and what was found as data frames.
+
+    Args:
+        release: the name of the published state; "" for a site that was built but not published.
+    """
+
+    release: str = ""
+
+    def standings(self) -> pandas.DataFrame:
+        """Return where each entry of each ranking stands, a row for each; raises `Unavailable` without pandas.
+
+        ``tier`` is the first of these that fits: "control", "incomplete", "flagged", "costs too much", "may be best",
+        "behind". ``gate`` says whether the entry keeps the utility that it must keep. ``flags`` are the reasons why its
+        numbers are not to be trusted, and ``standing`` says in words what keeps it from winning; either may be empty.
+        """
+        columns = ("table", "entry", "tier", "winner", "control", "complete", "gate", "front", "flags", "standing")
+        rows = [
+            (
+                ranking.table,
+                label,
+                _tier(place, label in ranking.may_be_best),
+                label == ranking.winner,
+                place.control,
+                place.complete,
+                place.gate,
+                place.front,
+                "; ".join(place.flags),
+                standing_of(place),
+            )
+            for ranking in self.rankings
+            for label, place in ranking.places.items()
+        ]
+        return _frame(columns, rows)
+
+    def found(self) -> pandas.DataFrame:
+        """Return what the board found, a row for each sentence; raises `Unavailable` without pandas.
+
+        ``tier`` is "shown", "ruled out" or "open"; ``entry`` is of whom the sentence ``text`` speaks, ``measure`` what
+        was measured, and ``unit`` what an independent unit is.
+        """
+        columns = ("table", "tier", "kind", "entry", "measure", "unit", "text")
+        rows = [
+            (ranking.table, own.tier, own.kind, own.entry, own.measure, own.unit, own.text)
+            for ranking in self.rankings
+            for own in ranking.findings
+        ]
+        return _frame(columns, rows)
+
+
+def load_board(site: str | os.PathLike[str]) -> PublishedBoard:
+    """Return a published board from the folder of its site, or from its address.
+
+        board = ih.load_board("https://example.org/leaderboard")
+        board.to_dataframe(), board.standings(), board.found()
+
+    Read is the one file of results that each site has, ``data/results.json``, of at most 64 MiB. If several tracks have
+    tables, the names of tables begin with the track, as in ``iqa/ranking``.
+
+    Args:
+        site: a folder with a site, or its address, which begins with ``https://``. Sites on this machine may also be
+            read by ``http://localhost``.
+
+    Raises:
+        UsageError: the place is no site, the site is not reached, or it was made by another version of the format.
+    """
+    place = path_of("site", site, "a folder, or the address of a site")
+    if "://" in place:
+        where = _results_of(place)
+        content = _fetched(where)
+    else:
+        file = Path(place) / TABLES
+        if not file.is_file():
+            raise UsageError(f"site: {place} has no {TABLES.as_posix()}; give the folder of a site that was built.")
+        where, content = str(file), read_bytes(file, LARGEST)
+    found = parsed_json(content, f"site: {where}")
+    version = found.get("schema_version") if isinstance(found, dict) else None
+    if version != SCHEMA:
+        raise UsageError(f"site: {where} has the format {version!r}; this version of the harness reads {SCHEMA!r}.")
+    boards = boards_in(found, f"site: {where}")
+    if not boards:
+        raise UsageError(f"site: {where} has no board.")
+    parts = [of_board(board) for board in boards]
+    whole = joined(parts, place)
+    return PublishedBoard(
+        whole.title,
+        whole.made,
+        failed=whole.failed,
+        missing=whole.missing,
+        boards=whole.boards,
+        release=str(found.get("release", "")),
+    )
+
+
+def _tier(place: Any, may_be_best: bool) -> str:
+    if place.control:
+        return "control"
+    if not place.complete:
+        return "incomplete"
+    if place.flags:
+        return "flagged"
+    if not place.able:
+        return "costs too much"
+    return "may be best" if may_be_best else "behind"
+
+
+def _frame(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pandas.DataFrame:
+    return pandas_module().DataFrame(rows, columns=list(columns))
+
+
+def _results_of(address: str) -> str:
+    """Return the address of the results of a site; raises `UsageError` for one that is not encrypted."""
+    parts = _allowed(address)
+    path = parts.path.removesuffix("index.html").removesuffix("/")
+    path = path if path.endswith(".json") else f"{path}/{TABLES.as_posix()}"
+    return urllib.parse.urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+
+
+def _allowed(address: str) -> urllib.parse.SplitResult:
+    try:
+        parts = urllib.parse.urlsplit(address)
+        host = parts.hostname
+        port_is_number = parts.port is None or parts.port >= 0
+    except ValueError:
+        host, port_is_number = None, False
+    if not host or not port_is_number or parts.username is not None:
+        raise UsageError(f"site: {address!r:.200} is not the address of a site.")
+    if parts.scheme != "https" and not (parts.scheme == "http" and host in HERE):
+        raise UsageError(f"site: {address!r:.200} must begin with https://.")
+    return parts
+
+
+class _StaysEncrypted(urllib.request.HTTPRedirectHandler):
+    """Follows a redirection only to an address that could have been given."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        _allowed(newurl)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _fetched(address: str) -> bytes:
+    """Return what an address holds; raises a `UsageError` of one line."""
+    latest = time.monotonic() + PATIENCE_S
+    content = bytearray()
+    try:
+        opener = urllib.request.build_opener(_StaysEncrypted)
+        with opener.open(address, timeout=PATIENCE_S) as answer:
+            promised = answer.headers.get("Content-Length", "")
+            while chunk := answer.read(CHUNK):
+                content += chunk
+                if len(content) > LARGEST:
+                    raise UsageError(f"site: {address} has more than {LARGEST // MIB} MiB.")
+                if time.monotonic() > latest + len(content) / CHUNK:
+                    raise UsageError(f"site: {address} answers too slowly; try again.")
+    except urllib.error.HTTPError as error:
+        raise UsageError(
+            f"site: {address} answers {error.code} {error.reason}; is it a site of this harness?"
+        ) from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error or type(error).__name__
+        raise UsageError(f"site: {address} is not reached: {' '.join(str(reason).split())}.") from None
+    if promised.isdigit() and len(content) < int(promised):
+        raise UsageError(f"site: {address} broke off after {len(content)} of {promised} bytes; try again.")
+    return bytes(content)
