@@ -68,6 +68,31 @@ def plots(store: str, out: Path) -> None:
 
 
 @reconstruction.command()
+@STORE
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Twice; default: psnr and semsim.")
+@click.option("--count", type=click.IntRange(1), default=5, show_default=True, metavar="N", help="Originals to draw.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to write.")
+def disagreement(store: str, metrics: tuple[str, ...], count: int, out: Path) -> None:
+    """Draw the originals whose reconstructions two metrics order most differently."""
+    from imharness.commands import component, console, query
+    from imharness.errors import UsageError
+    from imharness_reconstruction.disagreement import disagreements, draw
+
+    names = metrics or ("psnr", "semsim")
+    if len(names) != 2:
+        raise UsageError("two metrics can disagree: give --metric twice.")
+    first, second = (component("metric", name).label for name in names)
+    found = query(store, TRACK)
+    most = disagreements(found, first, second)[:count]
+    if not most:
+        raise UsageError(
+            f"store {store} has no original with three reconstructions that {first} and {second} measured."
+        )
+    for own, file in zip(most, draw(most, rebuilt_in(store), found, (first, second), out), strict=True):
+        console.say(f"{file}: {own.name}, tau {own.tau:.2f}")
+
+
+@reconstruction.command()
 @click.option(
     "--dataset",
     default="harness/thumbnails",

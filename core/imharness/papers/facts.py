@@ -11,10 +11,8 @@ from imharness.papers.verdicts import NOT_RUN, OTHER, SAME, TOLD, Cell, Comparis
 
 def cited(table: PublishedTable) -> str:
     """Return a text that cites the paper and the number of a table."""
-    paper = table.citation
-    return (
-        f"{paper.get('authors', '')}, {paper.get('title', table.paper)} ({paper.get('year', '')}), table {table.table}"
-    )
+    paper, place = table.citation, table.table if " " in table.table else f"table {table.table}"
+    return f"{paper.get('authors', '')}, {paper.get('title', table.paper)} ({paper.get('year', '')}), {place}"
 
 
 def counts(comparison: Comparison) -> str:

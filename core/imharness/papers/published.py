@@ -110,7 +110,8 @@ class PublishedTable(_Strict):
     name: str = Field(pattern=r"^[\w.-]+$")
     """The name of the file without its extension and ``table-``, such as ``3-training``."""
     paper: str
-    table: str = Field(pattern=r"^\d+$")
+    table: str = Field(pattern=r"^((figure|section) )?\d+(\.\d+)*$")
+    """The number of the table, or where else the numbers are printed, such as ``figure 3``."""
     track: str
     title: str
     setting: str = ""
@@ -236,5 +237,7 @@ def _unique(what: str, names: list[str]) -> None:
         raise ValueError(f"{what} {twice[0]!r} occurs twice")
 
 
-def _order(table: PublishedTable) -> tuple[str, int, str]:
-    return table.track, int(table.table), table.name
+def _order(table: PublishedTable) -> tuple[str, bool, int, str]:
+    """Tables come first, then figures and sections."""
+    number = table.table.rpartition(" ")[2].partition(".")[0]
+    return table.track, " " in table.table, int(number), table.name

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from imharness.components.registry import installed
+from imharness.papers.published import find_table
+from imharness.planning.profiles import load_profile
 from imharness.tables import Blocks
 from imharness_reconstruction.agreement import Study, agreement, agreement_table, comparison_table, matrix_table
 from imharness_reconstruction.plots import scatter
@@ -122,3 +125,12 @@ def test_blocks_become_a_study_and_few_models_none() -> None:
     np.testing.assert_array_equal(without.scores["mse"], np.delete(s.scores["near"][:, 3:], 4, axis=1))
     scores.values["score"][2][5:] = np.nan
     assert Study.of(scores) is None
+
+
+def test_the_matrix_that_figure_3_points_to_is_the_one_of_the_paper_profile() -> None:
+    part = load_profile("paper").tracks["harness/reconstruction"]
+    (dataset,) = (installed().one("dataset", d).label for d in part.select["dataset"] if "cifar100" in d)
+    attack = installed().one("attack", "invgrad").with_parameters(**part.parameters["harness/invgrad"]).label
+    s = replace(study(), dataset=dataset, attack=attack, state="trained")
+    (column,) = find_table("reconstruction/figure-3").columns
+    assert column.ours.partition(":")[0] == matrix_table(s, "tau").id
