@@ -104,7 +104,7 @@ def _read(path: Path, modified: int) -> Prepared | None:
 
 def _facts(metric: "_Pyiqa") -> MetricInfo:
     config, found = configurations(metric.mode).get(metric.name, {}), prepared(metric.name)
-    bounds = (found.lower, found.upper) if found and metric.mode == "NR" and found.lower < found.upper else None
+    bounds = (found.lower, found.upper) if found and found.lower < found.upper else None
     return MetricInfo(
         id=metric.id,
         version="1",
