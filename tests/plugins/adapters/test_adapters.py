@@ -205,8 +205,17 @@ def test_metrics_of_the_profile_recent_are_those_of_pyiqa_and_say_how_to_prepare
         path.write_text(pyiqa_metrics.Prepared(**facts).model_dump_json())
         metric.require()
         assert metric.bounds == (1, 5)
-        with pytest.raises(Unavailable, match=f"harness pyiqa prepare {name}"):
-            metric.build(CPU)
+
+
+def test_a_package_that_a_metric_of_pyiqa_lacks_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LIQE and QualiCLIP import the package clip, which needs pkg_resources of older versions of setuptools."""
+
+    def lacking(*given: object, **further: object) -> None:
+        raise ModuleNotFoundError("No module named 'pkg_resources'", name="pkg_resources")
+
+    monkeypatch.setitem(sys.modules, "pyiqa", SimpleNamespace(create_metric=lacking))
+    with pytest.raises(Unavailable, match=r"liqe of pyiqa needs pkg_resources.*pip install 'setuptools<81'"):
+        pyiqa_metrics.Pyiqa(name="").model_copy(update={"name": "liqe"}).build(CPU)
 
 
 @pytest.mark.extra
