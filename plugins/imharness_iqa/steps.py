@@ -173,7 +173,11 @@ def evaluate(context: StepContext) -> StepResult:
 
 @step(version="1", shared=True)
 def attack_compared(context: StepContext) -> StepResult:
-    """Attack every image as the step `attack` does, on a full-reference metric; `references` says which way."""
+    """Attack every image as the step `attack` does, on a full-reference metric; `references` says which way.
+
+    Raises `ContractError` if the metric declares no bounds: what an attack gains is told as a share of them.
+    """
+    _ = context.component("metric").bounds
     return attack(context)
 
 

@@ -16,9 +16,13 @@ LINE_SEARCH = 20
 METRICS = {
     "koncept512": 59.4, "linearity": 128.6, "meta-iqa": 14.2, "spaq": 98.0, "fpr": 42.0, "cnniqa": 2.0,
     "maniqa": 217.0, "topiq": 40.0, "clip-iqa-plus": 16.0, "paq2piq": 14.2,
+    "arniqa": 40.0, "liqe": 131.0, "qualiclip": 46.0,
+    "lpips": 61.0, "dists": 481.5, "ssim-uniform7": 0.1, "mse": 0.001, "mae": 0.001,
 }  # fmt: skip
-"""Giga operations of quality metrics. The last four come from another package: MANIQA is a ViT-B/8 on 224 px, TOPIQ and
-CLIP-IQA+ use a ResNet-50, PAQ-2-PIQ a ResNet-18; their numbers are estimates from these backbones."""
+"""Giga operations of quality metrics. Those from MANIQA to QualiCLIP come from another package, and their numbers are
+estimates from their backbones: MANIQA is a ViT-B/8 on 224 px, TOPIQ and CLIP-IQA+ use a ResNet-50, PAQ-2-PIQ a
+ResNet-18, ARNIQA a ResNet-50 on the image and on one of half its size, LIQE a ViT-B/32 on 15 patches of 224 px (8.7
+each), QualiCLIP CLIP's ResNet-50. The last five compare an image with its reference."""
 OTHER_METRIC = 60.0
 """Giga operations assumed for a metric that has not been counted."""
 DENOISER, DIFFUSION = 653.7, 2239.7
@@ -36,7 +40,7 @@ def work(spec: TaskSpec, units: int) -> Work | None:
     metric = _metric(spec)
     defense = _defense(spec)
     asked = int(spec.options.get("images", units))
-    if spec.step == "attack":
+    if spec.step in ("attack", "attack_compared"):
         return Work(units, units * _attacked(spec, metric, defense))
     if spec.step == "calibrate":
         return Work(len(TARGETS["linf"]), VALUES * units * _attacked(spec, metric, 0.0))
@@ -48,11 +52,12 @@ def work(spec: TaskSpec, units: int) -> Work | None:
     if spec.step == "transfer":
         shown = [ref for role, ref in spec.components.items() if role.startswith("shown.")]
         return Work(len(shown) * units, GIGA * units * sum(metric + _purified(ref) for ref in shown))
-    if spec.step == "smooth":
+    if spec.step in ("smooth", "smooth_compared"):
         fields = spec.components["defense"].parameters
         copies = int(fields["selection"]) + int(fields["samples"])
         return Work(0, GIGA * min(asked, units) * copies * (metric + _denoised(spec)))
     passes = {"clean": metric, "purify": defense, "defended": metric + defense, "evaluate": metric + defense}
+    passes["evaluate_compared"] = 3 * metric + defense
     if spec.step in passes:
         return Work(units, GIGA * units * passes[spec.step])
     return Work(min(asked, units), GIGA * min(asked, units) * (metric + defense))
@@ -63,7 +68,11 @@ def _name(id: str) -> str:
 
 
 def _metric(spec: TaskSpec) -> float:
-    return METRICS.get(_name(spec.components["metric"].id), OTHER_METRIC) if "metric" in spec.components else 0.0
+    if "metric" not in spec.components:
+        return 0.0
+    metric = spec.components["metric"]
+    name = str(metric.parameters["name"]) if _name(metric.id).startswith("pyiqa") else _name(metric.id)
+    return METRICS.get(name, OTHER_METRIC)
 
 
 def _defense(spec: TaskSpec) -> float:

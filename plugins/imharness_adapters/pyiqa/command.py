@@ -18,7 +18,7 @@ def pyiqa() -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option(
     "--dataset",
-    default="harness/severity-ladder",
+    default="harness/severity-ladder[size=256]",  # LIQE takes no side below 224 px, MS-SSIM none below 161
     show_default=True,
     metavar="NAME",
     help="Images that give the range.",

@@ -104,7 +104,7 @@ def _read(path: Path, modified: int) -> Prepared | None:
 
 def _facts(metric: "_Pyiqa") -> MetricInfo:
     config, found = configurations(metric.mode).get(metric.name, {}), prepared(metric.name)
-    bounds = (found.lower, found.upper) if found and metric.mode == "NR" and found.lower < found.upper else None
+    bounds = (found.lower, found.upper) if found and found.lower < found.upper else None
     return MetricInfo(
         id=metric.id,
         version="1",
@@ -155,11 +155,16 @@ class _Pyiqa(BaseModel):
         return hashlib.sha256(found.model_dump_json().encode()).hexdigest() if found else ""
 
     def network(self, device: torch.device) -> torch.nn.Module:
-        """Return the frozen network of pyiqa; raises `Unavailable` where it would download something."""
+        """Return the frozen network of pyiqa; raises `Unavailable` where it would download something, or needs more."""
         import pyiqa
 
-        with offline(f"harness pyiqa prepare {self.name}"):
-            return pyiqa.create_metric(self.name, device=device, as_loss=True).eval().requires_grad_(False).net
+        try:
+            with offline(f"harness pyiqa prepare {self.name}"):
+                return pyiqa.create_metric(self.name, device=device, as_loss=True).eval().requires_grad_(False).net
+        except ModuleNotFoundError as error:
+            lacks = error.name or "another package"
+            remedy = "pip install 'setuptools<81'" if lacks == "pkg_resources" else f"pip install {lacks}"
+            raise Unavailable(f"{self.name} of pyiqa needs {lacks}, which is not installed", remedy) from error
 
 
 def _info(id: str) -> InfoFrom:

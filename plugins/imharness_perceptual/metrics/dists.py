@@ -12,7 +12,9 @@ from imharness_vision.perceptual import DISTS_WEIGHTS, VGG16, dists
 class DistsMetric(FullReferenceMetric):
     """Deep structure and texture similarity (VGG-16), as a distance; 0 for identical images."""
 
-    info = MetricInfo(id="harness/dists", version="1", higher_means="worse_quality", unit="1", paper="ding2020")
+    info = MetricInfo(
+        id="harness/dists", version="1", higher_means="worse_quality", bounds=(0, 1), unit="1", paper="ding2020"
+    )
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the backbone and the weights of the two terms."""

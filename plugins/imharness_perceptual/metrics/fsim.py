@@ -29,7 +29,9 @@ PAIRS_KEPT = 16
 class Fsim(FullReferenceMetric):
     """Feature similarity of phase congruency and gradient, with colour (FSIMc); 1 for identical images."""
 
-    info = MetricInfo(id="harness/fsim", version="2", higher_means="better_quality", unit="1", paper="zhang2011")
+    info = MetricInfo(
+        id="harness/fsim", version="2", higher_means="better_quality", bounds=(0, 1), unit="1", paper="zhang2011"
+    )
 
     def build(self, device: torch.device) -> FullReferenceScore:
         known = ReferenceFeatures(_features, PAIRS_KEPT)

@@ -34,7 +34,9 @@ SHIPPED = files("imharness_perceptual") / "weights" / "embedded-lpips.safetensor
 class Lpips(FullReferenceMetric):
     """Learned perceptual distance of deep features (LPIPS 0.1); 0 for identical images."""
 
-    info = MetricInfo(id="harness/lpips", version="1", higher_means="worse_quality", unit="1", paper="zhang2018")
+    info = MetricInfo(
+        id="harness/lpips", version="1", higher_means="worse_quality", bounds=(0, 1), unit="1", paper="zhang2018"
+    )
     net: Net = Field(default="alex", description="Backbone.")
     variant: Variant = Field(default="lin", description="What was trained: lin, tune, scratch, baseline or random.")
     weights: str = Field(

@@ -9,7 +9,12 @@ class MeanAbsoluteError(FullReferenceMetric):
     """Mean absolute difference of pixel values in [0, 1]."""
 
     info = MetricInfo(
-        id="harness/mae", version="1", higher_means="worse_quality", unit="1", control="a pixel-wise distance"
+        id="harness/mae",
+        version="1",
+        higher_means="worse_quality",
+        bounds=(0, 1),
+        unit="1",
+        control="a pixel-wise distance",
     )
 
     def build(self, device: torch.device) -> FullReferenceScore:

@@ -23,7 +23,7 @@ C1, C2 = 0.01**2, 0.03**2
 class MsSsim(FullReferenceMetric):
     """Multi-scale structural similarity, five scales, 11x11 Gaussian window; 1 for identical images."""
 
-    info = MetricInfo(id="harness/ms-ssim", version="3", higher_means="better_quality", unit="1")
+    info = MetricInfo(id="harness/ms-ssim", version="3", higher_means="better_quality", bounds=(0, 1), unit="1")
 
     def build(self, device: torch.device) -> FullReferenceScore:
         """Return the metric; raises `UsageError` for sides below 161 px."""

@@ -33,7 +33,9 @@ ASSETS = {
 class RLpips(FullReferenceMetric):
     """LPIPS on AlexNet, trained on attacked images; 0 for identical images."""
 
-    info = MetricInfo(id="harness/r-lpips", version="1", higher_means="worse_quality", unit="1", paper="ghazanfari2023")
+    info = MetricInfo(
+        id="harness/r-lpips", version="1", higher_means="worse_quality", bounds=(0, 1), unit="1", paper="ghazanfari2023"
+    )
     attacked: Attacked = Field(
         default="x0",
         description="What was attacked in training: one or both distorted images, or the reference; tune: the backbone "

@@ -21,7 +21,7 @@ SAMPLE = WINDOW**2 / (WINDOW**2 - 1)
 class SsimUniform7(FullReferenceMetric):
     """Structural similarity, 7x7 uniform window, mean over channels; 1 for identical images."""
 
-    info = MetricInfo(id="harness/ssim-uniform7", version="2", higher_means="better_quality", unit="1")
+    info = MetricInfo(id="harness/ssim-uniform7", version="2", higher_means="better_quality", bounds=(0, 1), unit="1")
 
     def build(self, device: torch.device) -> FullReferenceScore:
         """Return the metric; raises `UsageError` for images smaller than the window."""

@@ -14,6 +14,7 @@ from imharness.planning.profiles import load_profile
 WHOLE = 'name = "study"\ndescription = "A study."\n[tracks."acme/flips"]\nselect = { metric = ["*"] }\n'
 STUDIES = {
     "kodak": "harness/iqa",
+    "full-reference": "harness/iqa",
     "location30": "harness/membership",
     "cifar10": "harness/reconstruction",
     "cifar10-membership": "harness/membership",

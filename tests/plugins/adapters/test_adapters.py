@@ -32,6 +32,7 @@ from imharness_adapters import torchattacks as torchattacks_attack
 from imharness_adapters.pyiqa import metrics as pyiqa_metrics
 from imharness_adapters.pyiqa.preparing import why
 from imharness_adapters.pyiqa.quiet import offline
+from imharness_iqa.work import METRICS
 
 CPU = torch.device("cpu")
 LIBRARIES = pytest.mark.filterwarnings("ignore:.*gaussian_filter. from:DeprecationWarning")
@@ -182,6 +183,39 @@ def test_they_run_in_the_iqa_track_and_rank(cached: Path) -> None:
     page = (cached / "site" / "iqa.html").read_text()
     for attack in ("harness/ifgsm", "harness/foolbox[method=LinfPGD]", "harness/torchattacks[method=PGD]"):
         assert html.escape(attack.removeprefix("harness/")) in page
+
+
+@pytest.mark.extra
+def test_metrics_of_the_profile_recent_are_those_of_pyiqa_and_say_how_to_prepare_them(cached: Path) -> None:
+    """Names, mode and direction are those of pyiqa; the range is the one that was measured on this machine."""
+    import importlib.metadata
+
+    names = [m for m in load_profile("recent").tracks["harness/iqa"].select["metric"] if m.startswith("pyiqa:")]
+    assert names == ["pyiqa:arniqa", "pyiqa:liqe", "pyiqa:qualiclip"]
+    for name in (n.partition(":")[2] for n in names):
+        metric = installed().one("metric", f"pyiqa:{name}")
+        assert metric.closeness == 1
+        assert name in METRICS
+        with pytest.raises(Unavailable, match=f"harness pyiqa prepare {name}"):
+            metric.require()
+        path = pyiqa_metrics.record(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        version = importlib.metadata.version("pyiqa")
+        facts = {"pyiqa": version, "lower": 1, "upper": 5, "differentiable": True, "data": "x", "images": 9}
+        path.write_text(pyiqa_metrics.Prepared(**facts).model_dump_json())
+        metric.require()
+        assert metric.bounds == (1, 5)
+
+
+def test_a_package_that_a_metric_of_pyiqa_lacks_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LIQE and QualiCLIP import the package clip, which needs pkg_resources of older versions of setuptools."""
+
+    def lacking(*given: object, **further: object) -> None:
+        raise ModuleNotFoundError("No module named 'pkg_resources'", name="pkg_resources")
+
+    monkeypatch.setitem(sys.modules, "pyiqa", SimpleNamespace(create_metric=lacking))
+    with pytest.raises(Unavailable, match=r"liqe of pyiqa needs pkg_resources.*pip install 'setuptools<81'"):
+        pyiqa_metrics.Pyiqa(name="").model_copy(update={"name": "liqe"}).build(CPU)
 
 
 @pytest.mark.extra

@@ -10,7 +10,7 @@ from imharness.cli.commands import context
 from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
 from imharness.data import ImageSet
-from imharness.errors import Unavailable, UsageError
+from imharness.errors import ContractError, Unavailable, UsageError
 from imharness.images import (
     BaseAttack,
     FittedAttack,
@@ -18,11 +18,14 @@ from imharness.images import (
     FullReferenceScore,
     MetricInfo,
 )
+from imharness.planning.plan import plan_track
+from imharness.planning.profile import Profile
 from imharness.tracks import Output
 from imharness_iqa import steps
 from imharness_iqa.attacks.uap import Uap
 from imharness_iqa.certifying import certify_compared, smooth_compared
 from imharness_iqa.references import CLOSER, FARTHER
+from imharness_iqa.tables.compared import tables
 
 CPU = torch.device("cpu")
 SMALL = {"queries": 30, "steps": 3, "pairs": 3, "population": 6, "generations": 2, "iterations": 3}
@@ -243,3 +246,67 @@ def test_a_certified_interval_holds_the_scores_of_the_images_inside_its_radius(r
         assert (certified.rows["low"] <= median).all()
         assert (median <= certified.rows["high"]).all()
     assert len(noisy.arrays["scores"]) == 4
+
+
+PICKED = {"dataset": ["pictures[size=72]"], "attack": ["ifgsm"], "defense": ["none", "flip", "rs"]}
+
+
+def planned(*metrics: str, **options: object) -> dict[str, tuple[str, str]]:
+    """Return the step and the metric of each task, by its key."""
+    part = {"select": {**PICKED, "metric": list(metrics)}, "options": {"strengths": ["medium"], **options}}
+    profile = Profile(name="test", description="", tracks={"harness/iqa": part})
+    tasks = plan_track("harness/iqa", profile, installed()).tasks
+    return {
+        key: (task.spec.step, task.spec.components["metric"].label if "metric" in task.spec.components else "")
+        for key, task in tasks.items()
+    }
+
+
+def test_a_metric_that_compares_changes_no_task_of_the_others_and_shares_none_of_their_steps() -> None:
+    alone, both = planned("embedded-cnn"), planned("embedded-cnn", "ssim-uniform7")
+    assert alone.items() <= both.items()
+    further = {step for key, (step, _) in both.items() if key not in alone}
+    assert further == {"attack_compared", "evaluate_compared", "smooth_compared", "certify_compared"}
+    assert {metric for key, (_, metric) in both.items() if key not in alone} == {"harness/ssim-uniform7"}
+    few = planned("embedded-cnn", "ssim-uniform7", compared=["!harness/ifgsm"])
+    assert {step for key, (step, _) in few.items() if key not in alone} == {"smooth_compared", "certify_compared"}
+
+
+def test_a_metric_without_bounds_says_what_it_lacks(run) -> None:
+    images, reference = grey()
+    step = run(as_set(images, reference), installed().one("metric", "psnr"), installed().one("attack", "ifgsm"))
+    with pytest.raises(ContractError, match="harness/psnr declares no bounds"):
+        step(steps.attack_compared)
+
+
+def test_gains_have_the_direction_of_their_threat_and_threats_are_not_mixed(finished) -> None:
+    """A distance with the range 2. An image that is its own reference counts only where every image is."""
+    numbers = {  # threat -> f(r, x), f(r, D(x)), f(r, D(x')) and whether x is its own reference, of each image
+        CLOSER: [(0.4, 0.5, 0.3, False), (0.8, 0.8, 0.8, False), (0.0, 0.9, 0.1, True)],
+        FARTHER: [(0.0, 0.1, 0.4, True), (0.0, 0.1, 0.1, True), (0.0, 0.1, 0.1, True)],
+    }
+    for threat, own in numbers.items():
+        columns = dict(zip(("source", "defended", "score", "own"), map(list, zip(*own, strict=True)), strict=True))
+        given = {"dataset": f"test/{threat[:3]}", "metric": "m", "method": "a", "strength": "weak", "adaptive": False}
+        given |= {
+            "defense": "x/one",
+            "threat": threat,
+            "sign": -1,
+            "lower": 0.0,
+            "upper": 2.0,
+            "ssim": 0.5,
+            "proxy": "",
+        }
+        names = [f"i{k}" for k in range(3)]
+        rows = {name: [value] * 3 for name, value in given.items()} | columns
+        rows |= {"name": names, "photograph": names, "mos": [3.0, 2.0, 1.0]}
+        finished.add("evaluate_compared", rows, ("dataset", "metric", "defense"))
+    found = {table.id: table.rows[0].values for table in tables(finished.query())}
+    assert set(found) == {"compared-closer", "compared-farther"}
+    closer, farther = ({k: v.value for k, v in found[f"compared-{name}"].items()} for name in ("closer", "farther"))
+    assert [closer[f"fixed_{k}"] for k in ("gain", "d", "dd")] == pytest.approx([5.0, 2.5, 5.0])
+    assert [farther[f"fixed_{k}"] for k in ("gain", "d", "dd")] == pytest.approx([5.0, 10.0, 5.0])
+    assert (closer["cost"], farther["cost"]) == pytest.approx((2.5, 5.0))
+    assert "srocc" in closer
+    assert "srocc" not in farther
+    assert closer["adaptive_gain"] is None
