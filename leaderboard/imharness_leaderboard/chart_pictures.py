@@ -16,6 +16,7 @@ from imharness.results.identity import digest
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.addresses import picture_base
 from imharness_leaderboard.labels import write_labels
+from imharness_leaderboard.names import head_of
 from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Draw, Picture, Style, rows_high
 from imharness_leaderboard.tables import column_named, table_named
 from imharness_leaderboard.wording import brief, on_axis
@@ -77,7 +78,7 @@ def axis_label(column: ColumnSpec | None, text: str = "") -> str:
     """Return the label of an axis: the column's label, and whether higher or lower is better."""
     if column is None:
         return text
-    return column.label + (f" ({column.better} is better)" if column.better else "")
+    return head_of(column.label) + (f" ({column.better} is better)" if column.better else "")
 
 
 def _curve_data(chart: Chart) -> Columns:

@@ -87,7 +87,9 @@ def width_of(text: str, *, bold: bool = False) -> float:
 def place_labels(
     marks: Sequence[Mark], first: Sequence[int], frame: tuple[float, float, float, float], *, all: bool = True
 ) -> list[Label]:
-    """Return labels that cover neither each other nor a mark; those without room are left out.
+    """Return labels that cover neither each other nor a mark, each nearest to its own mark.
+
+    Those without room are left out.
 
     `first`: the marks that are labelled before all others, in order, or alone unless
     `all` are. `frame`: left, top, right and bottom end of the
@@ -103,7 +105,8 @@ def place_labels(
             places = [(mark.x + 9, mark.y + 4 + up, "start") for up in (0.0, gap - 9, 9 - gap)]
             places += [(mark.x - 9, mark.y + 4 + up, "end") for up in (0.0, gap - 9, 9 - gap)]
             places += [(middle, mark.y - gap, "middle"), (middle, mark.y + gap + 8, "middle")]
-            free = [place for place in places if _fits(_box(*place, long), taken, frame)]
+            boxes = [(place, _box(*place, long)) for place in places]
+            free = [place for place, box in boxes if _fits(box, taken, frame) and _nearest(box, marks, mark)]
             if free:
                 x, y, anchor = free[0]
                 taken.append(_box(x, y, anchor, long))
@@ -115,6 +118,15 @@ def place_labels(
 def _box(x: float, y: float, anchor: str, long: float) -> tuple[float, float, float, float]:
     left = x - {"start": 0.0, "middle": long / 2, "end": long}[anchor]
     return left, y - LINE + 3, left + long, y + 3
+
+
+def _nearest(box: tuple[float, float, float, float], marks: Sequence[Mark], own: Mark) -> bool:
+    """Return whether no other mark is as near to a label as its own one."""
+
+    def far(mark: Mark) -> float:
+        return max(box[0] - mark.x, mark.x - box[2], 0.0) + max(box[1] - mark.y, mark.y - box[3], 0.0)
+
+    return all(far(own) < far(mark) for mark in marks if (mark.x, mark.y) != (own.x, own.y))
 
 
 def _fits(

@@ -38,6 +38,8 @@ class Heat(NamedTuple):
     rows: Sequence[tuple[str, Sequence[Cell]]]
     both: bool
     """Whether some attacks know the entry and others do not."""
+    data: Mapping[str, Sequence[object]]
+    """Its numbers, column by column."""
     left: int
     """How many further entries are not shown."""
 
@@ -78,6 +80,15 @@ def heat_of(scores: Scores, ranking: Ranking, names: Mapping[str, str]) -> Heat 
         columns,
         list(zip(entries, cells, strict=True)),
         both,
+        {
+            "entry": entries,
+            **{
+                f"{column.name}, {'knows it' if column.aware else 'does not know it'}" if both else column.name: [
+                    None if np.isnan(v) else v for v in values[:, j].tolist()
+                ]
+                for j, column in enumerate(columns)
+            },
+        },
         len(known) - len(entries),
     )
 

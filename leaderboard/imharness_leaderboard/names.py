@@ -40,9 +40,24 @@ def in_names(text: str, names: Mapping[str, str]) -> str:
     return brief(found)
 
 
+UNITS = ((re.compile(r"(?<![\w/-])psnr(?![\w-])", re.IGNORECASE), "dB"), (re.compile("coverage"), "%"))
+"""Measures whose names do not say their unit, and that unit."""
+
+
+def head_of(label: str) -> str:
+    """Return what stands above a column or beside an axis: the name of a measure, with its unit after a comma."""
+    unit = next((unit for pattern, unit in UNITS if pattern.search(label) and unit not in label), "")
+    return brief(label) + (f", {unit}" if unit else "")
+
+
+def short_title(title: str) -> str:
+    """Return the title of a table as a list of contents has it: what stands before its first comma, colon or "by"."""
+    return re.split(r"[,:]| (?:by|against|under|of what|for) ", title, maxsplit=1)[0]
+
+
 def spelled_measure(text: str) -> str:
-    """Return the name of a measure as a title begins, with a capital."""
-    name = brief(text)
+    """Return the name of a measure as a title begins, with a capital, and with its unit."""
+    name = head_of(text)
     return name[:1].upper() + name[1:]
 
 

@@ -63,7 +63,7 @@ LARGE = 120
 SAID = 100
 """The most findings of a tier on the page of a track; all of them are in the data."""
 PICTURES = 5
-"""The most pictures on the page of a track; the others stand with the study tables."""
+"""The most pictures on the page of a track, with those of the worst case; the others stand with the study tables."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class _Build:
             (tables, ("shown", "spread", "why", "shade", "marks_of", "facets_of", "breadth", "headline", "legend")),
             (rankings, ("row_text",)),
             (commands, ("compute_again",)),
-            (names, ("in_names", "spelled_measure", "plural")),
+            (names, ("head_of", "in_names", "plural", "short_title", "spelled_measure")),
             (wording, ("brief", "breaking", "facet_text", "partial")),
             (marks, ("places_of", "proxies_of")),
         ):
@@ -249,7 +249,9 @@ class _Build:
         views = self.rankings[board.track]
         studies = [table for table in board.tables if table.id not in {view.table.id for view in views}]
         plain = studies.pop(0) if studies and not views else None
-        first, more = _first_pictures(board, pictures)
+        worst = _first_images(views, gallery)
+        room = PICTURES - (len(worst.files) if worst is not None else 0)
+        first, more = _first_pictures(board, pictures, room)
         about: dict[str, Any] = {"here": here, "board": board, "rankings": views, "studies": studies}
         question = question_of(board, views[0].table.entry) if views else board.question or board.title
         if self._write_published(board):
@@ -260,7 +262,7 @@ class _Build:
             title=question,
             pictures=first,
             plain=plain,
-            gallery=bool(gallery),
+            gallery=worst,
             published=board.track in self.published,
             more=len(more),
             **about,
@@ -293,6 +295,10 @@ class _Build:
         for part in view.parts[1:]:
             title = f"Rows {part.start} to {part.end}, {view.table.title}"
             self._page(part.page, "rows.html", title=title, here=here, board=view.board, view=view, part=part)
+        if view.heat is not None:
+            self.site.write(
+                addresses.data_file(view.board, f"{view.table.id}-by-attack", "csv"), csv_bytes(view.heat.data)
+            )
         if file := index_file(view):
             self.site.write(file, json_text(index_of(view)))
 
@@ -407,13 +413,19 @@ class _Build:
         return view.page if view is not None else ""
 
 
-def _first_pictures(board: Board, pictures: Sequence[Picture]) -> tuple[list[Picture], list[Picture]]:
+def _first_images(views: Sequence[RankingView], gallery: Sequence[GalleryExample]) -> GalleryExample | None:
+    """Return the images of the worst case that a track's page shows: those of its first entry that has any."""
+    ranked = [shown.images[0] for view in views for shown in view.rows if shown.images]
+    return next((own for own in (*ranked, *gallery) if len(own.files) < PICTURES), None)
+
+
+def _first_pictures(board: Board, pictures: Sequence[Picture], room: int) -> tuple[list[Picture], list[Picture]]:
     """Return the pictures that a track's page shows, and the others.
 
     It shows what the track itself declares. What is drawn of rankings and comparisons repeats what the page has.
     """
     declared = {addresses.picture_base(board, chart.id) for chart in board.charts}
-    first = [picture for picture in pictures if picture.name in declared][:PICTURES]
+    first = [picture for picture in pictures if picture.name in declared][:room]
     return first, [picture for picture in pictures if picture not in first]
 
 

@@ -9,11 +9,12 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
+from imharness_leaderboard.names import head_of, short_title
 from imharness_leaderboard.texts import glossary
 
 from .browsing import SIZES, settled
 from .conftest import ENTRIES
-from .contested import ATTACKS, FLIP, JPEG, MEDIAN, NOISE, NONE, PROXIES, PURIFIER
+from .contested import ATTACKS, FLIP, JPEG, LEVELS, MEDIAN, NOISE, NONE, PROXIES, PURIFIER
 
 COMPARED = "data/contest/contest-d.vectors.json"
 PAGES = (
@@ -161,6 +162,131 @@ def test_search_finds_the_name_itself_first_and_terms_and_papers(page: Page) -> 
     page.wait_for_url(re.compile(r"glossary\.html#bpda"))
     assert page.locator("#bpda").is_visible()
     assert search(page, "no such thing")[0] == "Nothing has this name."
+
+
+def test_search_finds_papers_and_entries_by_any_of_their_words(page: Page, built: Path) -> None:
+    known = json.loads((built / "data/search.json").read_text())
+    kinds = {kind.partition(" ")[0] for _, kind, _, _ in known}
+    assert {"track", "term", "defense", "paper", "table,"} <= kinds
+    found = search(page, "jpeg")
+    assert found[0].startswith("JPEG (quality 50")
+    paper = next(text for text, kind, *_ in known if kind.startswith("paper"))
+    assert search(page, paper)[0].startswith(paper.strip()[:20])
+    for text, kind, address, label in known:
+        assert (built / address.partition("#")[0]).is_file(), (text, kind, label)
+
+
+def test_every_question_of_the_home_page_opens_a_ranking_with_its_buttons(page: Page) -> None:
+    settled(page, "index.html")
+    links = page.get_by_role("link", name=re.compile("See ranking"))
+    addresses = links.evaluate_all("(all) => all.map((one) => one.getAttribute('href'))")
+    assert addresses
+    for address in addresses:
+        settled(page, address)
+        if page.locator("table.ranking").count():
+            assert page.locator(".attackers label:visible").count() == 3
+    assert "contest.html" in {address.partition("#")[0] for address in addresses}
+
+
+def test_a_label_of_the_front_is_nearest_to_its_own_mark_and_the_winner_has_one(page: Page) -> None:
+    settled(page, "contest.html")
+    marks = page.locator(".large-front .mark").evaluate_all(
+        "(all) => all.map((one) => { const b = one.getBoundingClientRect();"
+        " const name = one.querySelector('title').textContent.split(':')[0];"
+        " return [name, (b.left + b.right) / 2, (b.top + b.bottom) / 2]; })"
+    )
+    labels = page.locator(".large-front .label").evaluate_all(
+        "(all) => all.map((one) => { const b = one.getBoundingClientRect();"
+        " return [one.textContent, b.left, b.top, b.right, b.bottom]; })"
+    )
+    assert "JPEG" in {name for name, *_ in labels}
+    for name, left, top, right, bottom in labels:
+
+        def far(x: float, y: float, box: tuple[float, ...] = (left, top, right, bottom)) -> float:
+            return max(box[0] - x, x - box[2], 0) + max(box[1] - y, y - box[3], 0)
+
+        own = min(far(x, y) for mark, x, y in marks if mark == name)
+        assert own <= min(far(x, y) for mark, x, y in marks if mark != name) + 2
+
+
+def test_the_two_best_are_compared_over_all_settings(page: Page) -> None:
+    settled(page, "index.html")
+    link = page.get_by_role("link", name=re.compile("Compare the best two")).first
+    assert "without" not in link.get_attribute("href")
+    link.click()
+    page.locator("#basis", has_text=re.compile(r"16 of 16 chosen conditions")).wait_for()
+    assert page.get_by_text("vs first").count() == 0
+
+
+def test_a_choice_that_nobody_ran_says_so_and_blames_no_utility(page: Page, built: Path) -> None:
+    """In the file that the page is given here, one attack was never run by attackers who know the defense."""
+    index = json.loads((built / COMPARED).read_text())
+    for condition in index["conditions"]:
+        if condition["facets"]["attack"] == ATTACKS[1]:
+            condition["facets"]["attacker"] = "fixed"
+    page.route("**/contest-d.vectors.json", lambda route: route.fulfill(json=index))
+    settled(page, "contest.html?" + urlencode({"attacker": "aware", "attack": ATTACKS[1]}))
+    verdict = page.locator(".verdict")
+    expect(verdict).to_contain_text("no such attack was run")
+    assert "utility" not in verdict.inner_text().lower()
+    assert "gate" not in verdict.inner_text().lower()
+
+
+def test_no_p_value_is_above_one(page: Page) -> None:
+    settled(page, compared(FLIP, JPEG, NONE))
+    page.locator("#result tr[data-pair]").first.wait_for()
+    found = re.findall(r"\bp\s*[=≤<]\s*([\d.e-]+)", page.locator("#result").inner_text())
+    raw = page.locator("#result tr[data-pair]").evaluate_all("(rows) => rows.map((row) => row.dataset.raw)")
+    found += re.findall(r'"p[^"]*":\s*([\d.e-]+)', " ".join(raw))
+    assert all(0 <= float(p) <= 1 for p in found)
+
+
+def test_every_chart_of_a_track_has_its_source_and_its_numbers(page: Page) -> None:
+    for name in ("contest.html", "acme--evil.html"):
+        settled(page, name)
+        for figure in page.locator("main figure:has(svg), main figure:has(.drawn)").all():
+            assert "Source:" in figure.inner_text()
+            assert figure.get_by_role("link", name=re.compile("Numbers")).count() == 1
+    settled(page, "contest.html")
+    attacks = page.locator("#attacks")
+    assert "Source: Contest track, profile p" in attacks.inner_text()
+    with page.expect_download() as waiting:
+        attacks.get_by_role("link", name=re.compile("Numbers as CSV")).click()
+    rows = list(csv.DictReader(Path(waiting.value.path()).read_text().splitlines()))
+    assert {row["entry"] for row in rows} == set(LEVELS)
+    cells = page.locator(".heat-map tbody tr").first.locator("td").all_inner_texts()
+    assert [f"{float(v):.2f}" for v in list(rows[0].values())[1:]] == cells
+
+
+def test_a_track_shows_its_worst_case_and_at_most_five_pictures(page: Page) -> None:
+    for name in ("contest.html", "acme--evil.html"):
+        settled(page, name)
+        shown = page.locator("#images .panel").count()
+        assert shown >= 2
+        assert shown + page.locator("main .drawn").count() <= 5
+    settled(page, "contest.html")
+    assert "Under the attack that moves it most." in page.locator("#images").inner_text()
+    page.get_by_role("link", name="See all images").click()
+    assert page.locator("h1").inner_text() == "Gallery"
+
+
+@pytest.mark.parametrize(
+    ("label", "head"),
+    [
+        ("psnr, worst attack", "PSNR, worst attack, dB"),
+        ("PSNR of D(x)", "PSNR of D(x), dB"),
+        ("coverage", "coverage, %"),
+        ("D^D %, mean", "D^D %, mean"),
+        ("SSIM", "SSIM"),
+    ],
+)
+def test_heads_say_their_unit(label: str, head: str) -> None:
+    assert head_of(label) == head
+
+
+def test_a_list_of_contents_has_short_titles() -> None:
+    assert short_title("Protected models by leakage, gradattack[steps=60], trained") == "Protected models"
+    assert short_title("Protection of the most vulnerable records") == "Protection of the most vulnerable records"
 
 
 def test_a_term_is_linked_once_where_it_is_used_first(page: Page) -> None:
