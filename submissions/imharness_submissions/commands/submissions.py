@@ -372,10 +372,12 @@ def rebuild(file: Path, address: str, site_dir: Path, profile: str, limit: int |
 
     if str(file.resolve()) == f"{absolute(address)}/{FILE}":
         raise UsageError("FILE is the ledger of this store; choose another --store.")
+    lost, lines = 0, Ledger(file.parent, file.name).active()
+    if not lines:
+        raise UsageError(f"{file} has no submission to run; give the file {FILE} of a store.")
     store = Store(address)
     store.prepare()
-    lost = 0
-    for line in Ledger(file.parent, file.name).active():
+    for line in lines:
         try:
             with TemporaryDirectory() as work, _stages(shown=True) as (watch, view):
                 folder = written(line, Path(work))
