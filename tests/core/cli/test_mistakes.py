@@ -18,8 +18,6 @@ COMMANDS = {
     "run --all --budget soon --profile quick": "'soon' is not a time",
     "run --all --profile bad.toml": "bad.toml is not valid TOML",
     "run --profile quick": "say what to run",
-    "status --store nowhere": "nowhere does not exist or is empty",
-    "status --store text.txt": "text.txt does not exist or is empty",
     "results list --store nowhere": "nowhere does not exist or is empty",
     "results rank --store empty": "empty does not exist or is empty",
     "assets get": "say what to get",
