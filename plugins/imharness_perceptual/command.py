@@ -60,7 +60,8 @@ def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, d
         console.emit([{"image": str(image), "scores": values} for (image, _), values in zip(pairs, found, strict=True)])
         return
     shown = [(image, *(f"{v:.5f}" for v in values.values())) for (image, _), values in zip(pairs, found, strict=True)]
-    console.table("Scores", ["image", *labels], shown)
+    heads = [label.removeprefix("harness/") for label in labels]  # as in all tables for people
+    console.table("Scores", ["image", *heads], shown)
 
 
 def _metrics(names: Sequence[str], reference: Path | None) -> list[Component]:

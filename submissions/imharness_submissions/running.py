@@ -31,6 +31,7 @@ from imharness.results.store import Store
 from imharness.running.device import device_name
 from imharness.running.session import Session
 from imharness.running.sweep import RunResult
+from imharness.running.views import Nothing, View
 from imharness.testing import CheckResult, check_component
 from imharness_submissions.deadline import Deadline
 from imharness_submissions.evaluator_audit import untold
@@ -176,22 +177,18 @@ class Run:
             self._controls[place] = bool(self.opened.registry.revive(ref).control)
         return self._controls[place]
 
-    def compute(self, graphs: Sequence[Graph], advance: Progress) -> RunResult:
+    def compute(self, graphs: Sequence[Graph], view: Callable[[], View] = Nothing) -> RunResult:
         """Compute the cells that the store lacks. Each worker starts the package in a sandbox of its own.
 
-        It is like the one that has run until now, which has learnt what the package imports.
+        It is like the one that has run until now, which has learnt what the package imports. `view` opens what shows
+        how far the computation is; cells on the store's secret split are shown after the others.
         """
         prepare = [guest_beside(self.opened.guest, self.opened.description, self.profile.secret)]
-        total, found = sum(len(graph.tasks) for graph in graphs), RunResult()
+        found = RunResult()
         for session in [self.session] if self.apart is self.session else [self.session, self.apart]:
-            before = len(found.done) + len(found.failed)
-
-            def told(done: int, _: int, before: int = before) -> None:
-                advance(before + done, total)
-
             session.prepare = prepare
             own = [split_of(graph, digest_of(session.profile.secret)) for graph in graphs]
-            result = session.compute(own, told, noted=True)
+            result = session.compute(own, view(), noted=True)
             found.done |= result.done
             found.failed |= result.failed
             found.reused += result.reused
@@ -295,11 +292,12 @@ class Findings:
     outcome: RunResult = field(default_factory=RunResult)
 
 
-def run_submission(run: Run, watch: Callable[[str], Progress]) -> SubmissionReport:
+def run_submission(run: Run, watch: Callable[[str], Progress], view: Callable[[], View] = Nothing) -> SubmissionReport:
     """Run a submission, write the ledger, and return the report; the sandbox is ended whatever happens.
 
     A stage that breaks off stands in the report and is flagged. `watch` takes the title of a stage and returns the
-    function that shows its progress. Raises `HarnessError` when no track of the profile takes any of the entries.
+    function that shows its progress; `view` opens what shows that of the cells. Raises `HarnessError` when no track of
+    the profile takes any of the entries.
     """
     clock, found = time.perf_counter(), Findings(datetime.now(UTC))
     boards: list[Board] = []
@@ -311,7 +309,7 @@ def run_submission(run: Run, watch: Callable[[str], Progress]) -> SubmissionRepo
         if not found.graphs and not run.broken:
             raise HarnessError(f"no track of profile {run.profile.name} takes {', '.join(run.opened.ids)}")
         with run.noting("the computation of cells"):
-            found.outcome = run.compute(found.graphs, watch("cells"))
+            found.outcome = run.compute(found.graphs, view)
         with run.noting("the test of guesses"):
             found.untold = list(untold(run.guessing, found.graphs, found.outcome, run.store))
         with run.noting("the attacks on defenses"):

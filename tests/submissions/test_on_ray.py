@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.submissions.conftest import MakeSubmission
-from tests.submissions.test_run import entry, silent
+from tests.submissions.test_run import entry
 
 from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
@@ -19,7 +19,7 @@ def computed(folder: Path, profile: Path, store: Path, **settings: object) -> di
     """Compute the cells of a submission; return the files of their rows."""
     run = Run(folder, Store(store), load_profile(str(profile)), limit=1, **settings)
     try:
-        outcome = run.compute(run.plan(), silent("cells"))
+        outcome = run.compute(run.plan())
     finally:
         run.opened.guest.kill()
     assert not outcome.failed

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner
@@ -15,6 +15,7 @@ from imharness.errors import DamagedError, StoreError, UsageError
 from imharness.planning.profiles import load_profile
 from imharness.ranking.entries import known_entries
 from imharness.results.store import Store
+from imharness.running.schedule.state import RunState
 from imharness_submissions.commands.submissions import decide
 from imharness_submissions.commands.submissions import ledger as show_ledger
 from imharness_submissions.commands.submissions import report as show_report
@@ -33,8 +34,24 @@ def entry(id: str, kind: str = "defense") -> str:
     return f'[[entries]]\nkind = "{kind}"\nid = "{id}"\n'
 
 
+class Seen:
+    """What the last run of a submission was shown of its cells."""
+
+    every_s = 0.0
+    states: ClassVar[list[RunState]] = []
+
+    def __init__(self) -> None:
+        self.states.clear()
+
+    def show(self, state: RunState) -> None:
+        self.states.append(state)
+
+    def close(self) -> None:
+        pass
+
+
 def run(folder: Path, root: Path, profile: Path) -> SubmissionReport:
-    return run_submission(Run(folder, Store(root), load_profile(str(profile)), limit=12), silent)
+    return run_submission(Run(folder, Store(root), load_profile(str(profile)), limit=12), silent, Seen)
 
 
 def test_an_honest_defense_is_measured_ranked_and_reproduced(
@@ -50,6 +67,8 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(
     assert report.isolation.startswith("bubblewrap")
     assert report.cells
     assert not report.failed
+    assert Seen.states[-1].state == "finished"
+    assert any(state.left_s for state in Seen.states)
     (audit,) = report.gradient_audits
     assert {"its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"} == {
         gain.way for gain in audit.gains

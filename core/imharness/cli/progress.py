@@ -16,6 +16,8 @@ from imharness.running.views import Nothing, View, short
 
 BAR_EVERY_S = 0.5
 NOTE_WIDTH = 60
+LEAST_S = 90.0
+"""A lower bound of fewer seconds is not shown: the first task of each step also prepares, which the others do not."""
 NAMED = 4
 """A line names at most this many running cells, those that have run longest."""
 
@@ -96,9 +98,11 @@ def left_of(state: RunState) -> str:
         return state.state
     if state.done + state.failed == state.total:
         return "making tables and pages"
-    if state.left_s is None:
-        return "no estimate yet"
-    return f"{'at least' if state.at_least else 'about'} {duration(state.left_s)} left"
+    if state.left_s is None or (state.at_least and state.left_s < LEAST_S):
+        return "time left not known yet"
+    if state.at_least:
+        return f"time left not known yet, at least {duration(state.left_s)}"
+    return f"about {duration(state.left_s)} left"
 
 
 def duration(seconds: float) -> str:

@@ -22,7 +22,7 @@ from imharness.notebook import components, given
 from imharness.notebook.arguments import flag, listed, naming, place, seed_of, shown, text, whole, wrong
 from imharness.notebook.digest import Undigestible, digest_of
 from imharness.notebook.objects import Own
-from imharness.notebook.progress import shown_progress
+from imharness.notebook.progress import view_of_run
 from imharness.notebook.randomness import noted, notes_of_task, say_who_drew
 from imharness.notebook.result import Result
 from imharness.notebook.source import result_of
@@ -151,8 +151,7 @@ def evaluate(
     _forget(places, graph, (ours - kept) | _drew_before(places, graph, kept))
     _here[name] = extra
     try:
-        with shown_progress(graph.track.info.id, progress) as advance:
-            outcome = session.compute([graph], advance)
+        outcome = session.compute([graph], view_of_run(progress))
     finally:
         del _here[name]
     _some_done(graph, outcome, ours)

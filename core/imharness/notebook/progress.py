@@ -9,17 +9,20 @@ from contextlib import contextmanager
 from typing import Any
 
 from imharness.cli import console
-from imharness.cli.progress import BAR_EVERY_S, view_of
+from imharness.cli.progress import BAR_EVERY_S, elapsed_of, left_of, view_of
 from imharness.running.schedule.state import RunState
-from imharness.running.views import View
+from imharness.running.views import View, short
 
 
 @contextmanager
 def shown_progress(title: str, wanted: bool) -> Iterator[Callable[[int, int], None]]:
     """Show how many cells are done while the block runs; yields a function to call with (done, total)."""
-    shown = _in_notebook(title) if wanted and in_notebook() else console.progress(title, shown=wanted)
-    with shown as advance:
-        yield advance
+    if wanted and in_notebook():
+        with _in_notebook() as show:
+            yield lambda done, total: show(_bar(title, done, total))
+    else:
+        with console.progress(title, shown=wanted) as advance:
+            yield advance
 
 
 def view_of_run(wanted: bool) -> View:
@@ -35,11 +38,13 @@ class NotebookBar:
     every_s = BAR_EVERY_S
 
     def __init__(self) -> None:
-        self._opened = _in_notebook("run")
-        self._advance = self._opened.__enter__()
+        self._opened = _in_notebook()
+        self._show = self._opened.__enter__()
 
     def show(self, state: RunState) -> None:
-        self._advance(state.done + state.failed, state.total)
+        tracks = ", ".join(short(track) for track in state.tracks)
+        told = ", ".join(part for part in (elapsed_of(state), left_of(state)) if part)
+        self._show(_bar(tracks, state.done + state.failed, state.total, told))
 
     def close(self) -> None:
         self._opened.__exit__(None, None, None)
@@ -52,15 +57,16 @@ def in_notebook() -> bool:
 
 
 @contextmanager
-def _in_notebook(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar in the output of a cell, and remove it at the end."""
+def _in_notebook() -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows HTML in the output of a cell, in place of the last; the block's end removes it."""
     display: Any = sys.modules["IPython"].display
-    handle = display.display(display.HTML(_bar(title, 0, 1)), display_id=True)
+    handle = display.display(display.HTML(""), display_id=True)
     try:
-        yield lambda done, total: handle.update(display.HTML(_bar(title, done, total)))
+        yield lambda shown: handle.update(display.HTML(shown))
     finally:
         handle.update(display.HTML(""))
 
 
-def _bar(title: str, done: int, total: int) -> str:
-    return f"{html.escape(title)} <progress value='{done}' max='{total}'></progress> {done:,} of {total:,} cells"
+def _bar(title: str, done: int, total: int, told: str = "") -> str:
+    bar = f"{html.escape(title)} <progress value='{done}' max='{total}'></progress> {done:,} of {total:,} cells"
+    return f"{bar}, {html.escape(told)}" if told else bar

@@ -58,18 +58,18 @@ class InProcess:
 
     def __init__(self, workers: Sequence[WorkerConfig], time_limit_s: float) -> None:
         self._worker = Worker(workers[0])
-        self._finished: list[TaskResult] = []
+        self._next: tuple[str, TaskSpec] | None = None
 
     @property
     def idle(self) -> int:
-        return 0 if self._finished else 1
+        return 0 if self._next else 1
 
     def submit(self, key: str, spec: TaskSpec) -> None:
-        self._finished.append(self._worker.run(key, spec))
+        self._next = key, spec
 
     def reports(self, seconds: float) -> list[TaskResult]:
-        found, self._finished = self._finished, []
-        return found
+        now, self._next = self._next, None
+        return [self._worker.run(*now)] if now else []
 
     def close(self) -> None:
         self._worker.close()

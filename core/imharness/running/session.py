@@ -35,7 +35,7 @@ from imharness.running.publishing import TablesMeanwhile
 from imharness.running.schedule.estimates import Times, learnt_times
 from imharness.running.schedule.sharding import Sharded
 from imharness.running.sweep import RunResult, execute
-from imharness.running.views import Watcher
+from imharness.running.views import View, Watcher
 from imharness.running.watching import RunWatch, first_sets
 
 
@@ -121,27 +121,13 @@ class Session:
             settings=self.settings,
         )
 
-    def compute(
-        self, graphs: Sequence[Graph], advance: Callable[[int, int], None], *, noted: bool = False
-    ) -> RunResult:
-        """Compute the cells that the store lacks; `advance` is called with (ended, total).
+    def compute(self, graphs: Sequence[Graph], view: View, *, noted: bool = False) -> RunResult:
+        """Compute the cells that the store lacks, without making tables.
 
-        `noted`: whether the store keeps the state of the work, for `harness status`.
+        `view` shows how far that is; `noted`: whether the store keeps the state of the work, for `harness status`.
         """
-        total = sum(len(graph.tasks) for graph in graphs)
-
-        def watch(outcome: RunResult, running: Mapping[str, float]) -> None:
-            advance(len(outcome.done) + len(outcome.failed), total)
-
-        if not noted:
-            return execute(graphs, self.store, self.open, watch=watch)
-        with RunWatch(graphs, self.store, Watcher().view, self.times, command=self.command) as run:
-
-            def both(outcome: RunResult, running: Mapping[str, float]) -> None:
-                watch(outcome, running)
-                run.watch(outcome, running)
-
-            return execute(graphs, self.store, self.open, order=run.order, watch=both)
+        with RunWatch(graphs, self.store, view, self.times, command=self.command, noted=noted) as watch:
+            return execute(graphs, self.store, self.open, order=watch.order, watch=watch.watch)
 
     @contextmanager
     def one_by_one(self) -> Iterator[Callable[[str, TaskSpec], TaskRecord]]:

@@ -56,9 +56,10 @@ class RunWatch:
         publisher: Publisher | None = None,
         others: Sequence[View] = (),
         command: str = "",
+        noted: bool = True,
     ) -> None:
         self._tasks: dict[str, Task] = {key: task for graph in graphs for key, task in graph.tasks.items()}
-        self._store, self._publisher, self._command = store, publisher, command
+        self._store, self._publisher, self._command, self._noted = store, publisher, command, noted
         self._views = dict.fromkeys([view, *others], float("-inf"))
         self._first = [set(keys) for keys in first]
         self.times = times
@@ -136,7 +137,7 @@ class RunWatch:
     def _tell(self, now: float, state: str = "running") -> None:
         ended = state != "running"
         due = [view for view, shown in self._views.items() if ended or now - shown >= view.every_s]
-        save = ended or now - self._saved >= STATE_S
+        save = self._noted and (ended or now - self._saved >= STATE_S)
         if self._state is None or not (due or save) or (now < self._silent_until and not ended):
             return
         self._state = self._now(now, state)

@@ -1,4 +1,4 @@
-"""Defenses that answer several versions of an image with exactly one picture: they have looked it up."""
+"""Defenses that answer several versions of an image with exactly one picture: looked up, or with nothing left of it."""
 
 from collections.abc import Iterator
 
@@ -16,17 +16,21 @@ WHOLE = ("white-box, bounded", "white-box, unrestricted")
 
 
 def looked_up(study: Study) -> dict[str, tuple[str, ...]]:
-    """Return for each defense that looks images up why its protection is an upper bound.
+    """Return for each defense that no attack moves on some images why its protection is an upper bound.
 
     The same attacked images, made without knowledge of any defense, are shown to all. A score that no such attack
-    moves by a single bit, on `FEWEST` photographs or more, is that of a picture that the defense already had. Metrics
-    that give two images the same score tell nothing of it.
+    moves by a single bit, on `FEWEST` photographs or more, is that of a picture that the defense already had, or of one
+    in which next to nothing of the image is left, such as its mean colour: scores do not tell these apart. Metrics that
+    give two images the same score tell nothing of it.
     """
     part = study.attacked.where(attacker="fixed", type=WHOLE)
     found, photographs = _stays(part)
     count = len(set(photographs))
     return {
-        label: (f"a look-up: no attack that does not know it moves the scores of {kept} of {count} photographs at all",)
+        label: (
+            "a look-up, or next to nothing of the image is left: no attack that does not know it moves the scores of "
+            f"{kept} of {count} photographs at all",
+        )
         for label, own in found.items()
         if (kept := len(set(photographs[own]))) >= FEWEST
     }

@@ -29,6 +29,7 @@ from imharness.errors import HarnessError, UsageError, unknown_name
 
 if TYPE_CHECKING:
     from imharness.contracts.track import Progress
+    from imharness.running.views import View
     from imharness_submissions.ledger import Decision, Ledger, Line
     from imharness_submissions.report import SubmissionReport
 
@@ -183,8 +184,8 @@ def run(
         executor=executor,
         settings=settings,
     )
-    with _stages(shown=not as_json) as watch:
-        report = run_submission(work, watch)
+    with _stages(shown=not as_json) as (watch, view):
+        report = run_submission(work, watch, view)
     if summary is not None:
         summary.write_text(markdown(report), encoding="utf-8")
     build_site(address, site_dir)
@@ -195,15 +196,21 @@ def run(
 
 
 @contextmanager
-def _stages(*, shown: bool) -> Iterator[Callable[[str], Progress]]:
-    """Yield a function that takes a stage's title, ends the bar of the stage before it, and returns a new bar."""
+def _stages(*, shown: bool) -> Iterator[tuple[Callable[[str], Progress], Callable[[], View]]]:
+    """Yield what opens the bar of a stage by its title, and what opens a view of cells; each ends the bar before it."""
+    from imharness.cli.progress import view_of
+
     with ExitStack() as stack:
 
         def start(title: str) -> Progress:
             stack.close()
             return stack.enter_context(console.progress(title, shown=shown))
 
-        yield start
+        def cells() -> View:
+            stack.close()
+            return view_of(console.progress_form("auto", quiet=not shown))
+
+        yield start, cells
 
 
 def _show(report: SubmissionReport, as_json: bool) -> None:
@@ -365,14 +372,17 @@ def rebuild(file: Path, address: str, site_dir: Path, profile: str, limit: int |
 
     if str(file.resolve()) == f"{absolute(address)}/{FILE}":
         raise UsageError("FILE is the ledger of this store; choose another --store.")
+    lost, lines = 0, Ledger(file.parent, file.name).active()
+    if not lines:
+        raise UsageError(f"{file} has no submission to run; give the file {FILE} of a store.")
     store = Store(address)
     store.prepare()
-    lost = 0
-    for line in Ledger(file.parent, file.name).active():
+    for line in lines:
         try:
-            with TemporaryDirectory() as work, _stages(shown=True) as watch:
+            with TemporaryDirectory() as work, _stages(shown=True) as (watch, view):
                 folder = written(line, Path(work))
-                found = run_submission(Run(folder, store, profile_of(profile, secret), workers=1, limit=limit), watch)
+                run = Run(folder, store, profile_of(profile, secret), workers=1, limit=limit)
+                found = run_submission(run, watch, view)
         except HarnessError as error:
             console.warn(f"{line.name}: {error}")
             lost += 1

@@ -246,7 +246,8 @@ def test_a_notebook_shows_a_bar_and_takes_it_away(empty_places: Path, monkeypatc
     ipython = types.SimpleNamespace(get_ipython=ZMQInteractiveShell, display=display)
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     ih.evaluate("flip", against=["ifgsm"], dataset=IMAGES[:1])
-    assert shown[0].startswith("harness/iqa <progress value='0'")
+    assert shown[1].startswith("iqa <progress value='0'")
+    assert shown[1].endswith(", 00:00, time left not known yet")
     assert "20 of 20 cells" in shown[-2]
     assert shown[-1] == ""
     kept = empty_places / "cache" / "image-privacy-harness" / "evaluations"

@@ -37,6 +37,8 @@ def test_folders_are_matched_by_name(folder: Path) -> None:
         assert scores[name]["harness/linf"] == pytest.approx(10 / 255, rel=1e-5)
     table = run("psnr", "--reference", folder / "a" / "two.png", folder / "b" / "two.png").output
     assert "28.13" in table
+    assert "psnr" in table
+    assert "harness/" not in table
 
 
 def test_metrics_without_reference_score_images_alone(folder: Path) -> None:

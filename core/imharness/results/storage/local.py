@@ -51,7 +51,8 @@ class LocalFiles:
         try:
             prepare(self.root)
         except OSError as error:
-            raise StoreError(f"store {self.root} cannot be written: {error.strerror}; choose another --store") from None
+            why = "it is a file, no folder" if Path(self.root).is_file() else error.strerror
+            raise StoreError(f"store {self.root} cannot be written: {why}; choose another store") from None
 
     def alone(self) -> AbstractContextManager[None]:
         return alone(self.root)

@@ -32,6 +32,8 @@ OVERHEADS = 99
 """Of so many tasks, the last ones, it counts how much longer they took a worker than their records say."""
 LONGER = 0.5
 """A task goes on for at least this part of the time that has passed since it started or told how far it is."""
+SURE = 2.0
+"""An estimate with guesses is given if it is at most so many times the one without."""
 TELLING_S = 1.0
 """A running task tells what those like it take when it has run for so long, s."""
 
@@ -356,11 +358,15 @@ class Estimate:
     def left(self, running: Mapping[str, float]) -> tuple[float, bool] | None:
         """Return the seconds that are left, and whether they are a lower bound; None while no step is known.
 
+        Nobody knows how long a task goes on that has told nothing and has run for longer than those like it. Where the
+        guess, that it takes half as long again, makes most of what is left, the rest is given as a bound.
+
         `running`: key -> seconds that it has been running for.
         """
         self._times.suppose({})
         overhead, on = median(self._overheads) if self._overheads else 0.0, dict[str, float]()
-        supposed = defaultdict[Place, list[float]](list)
+        paces, guesses = defaultdict[Place, list[float]](list), defaultdict[Place, list[float]](list)
+        unsure = set[str]()
         for key in running.keys() & self._waiting.keys():
             place, gone = self._places[key], running[key]
             usual, told = self._times.seconds(place), self._told.get(key, [])
@@ -368,14 +374,28 @@ class Estimate:
             if len(told) > 1:
                 pace, share = _pace(told), told[-1][1]
                 on[key] = max(heard + (1 - share) * pace - gone, LONGER * (gone - heard))
-                supposed[place].append(pace)
+                paces[place].append(pace)
                 continue
             on[key] = max((usual or 0.0) + overhead - gone, LONGER * (gone - heard))
             if gone >= TELLING_S and (usual is None or gone > usual):
-                supposed[place].append(gone + on[key])
+                guesses[place].append(gone + on[key])
+                unsure.add(key)
+        known = self._left(paces, {key: 0.0 if key in unsure else own for key, own in on.items()}, overhead)
+        if not unsure:
+            return None if known is None else (known.wall_s(self._workers), known.unknown > 0)
+        whole = self._left({place: [*guesses[place], *paces[place]] for place in {*guesses, *paces}}, on, overhead)
+        if known is None or whole is None:
+            return None
+        if whole.wall_s(self._workers) > SURE * known.wall_s(self._workers):
+            return known.wall_s(self._workers), True
+        return whole.wall_s(self._workers), whole.unknown > 0
+
+    def _left(
+        self, supposed: Mapping[Place, Sequence[float]], on: Mapping[str, float], overhead_s: float
+    ) -> Left | None:
+        """Return what is left if running tasks take what is supposed; `on`: key -> seconds that they still run for."""
         self._times.suppose(supposed)
-        found = left_of(self._waiting, self._times, running=on, overhead_s=overhead, places=self._places)
-        return None if found is None else (found.wall_s(self._workers), found.unknown > 0)
+        return left_of(self._waiting, self._times, running=on, overhead_s=overhead_s, places=self._places)
 
     def rate(self) -> float | None:
         """Return how many tasks ended per minute lately, or None before the second one."""

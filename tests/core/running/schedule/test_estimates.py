@@ -15,7 +15,7 @@ PARTS = {
     "harness/reconstruction": (1.0, 0.5),
 }
 """Of the embedded profile: the share of points that must be right, and the least of what is left that may be said."""
-PERCEPTUAL = {1: 0.9, 2: 1.0, 8: 1.0}
+PERCEPTUAL = {1: 0.95, 2: 1.0, 8: 1.0}
 """Of the perceptual track alone, by workers. One worker prepares photographs for a sixth of the run, in its first long
 task; until it has told its share twice, nobody knows how fast it is then."""
 
@@ -26,8 +26,14 @@ def said(name: str, workers: int, part: str = "whole", times: Times | None = Non
     return [point for point in found if point.at_s >= FROM * (point.at_s + point.left_s)]
 
 
-def right(points: list[Point]) -> float:
-    return sum(point.right(FACTOR, BESIDE_S) for point in points) / len(points)
+def right(points: list[Point], beside_s: float = BESIDE_S) -> float:
+    """Return the share of points at which what was said is right, or "not known yet"."""
+    return sum(point.said_s is None or point.right(FACTOR, beside_s) for point in points) / len(points)
+
+
+def told(points: list[Point]) -> float:
+    """Return the share of points at which a time was said, and no bound."""
+    return sum(point.said_s is not None and not point.at_least for point in points) / len(points)
 
 
 @pytest.mark.parametrize(("part", "workers"), [("whole", 1), ("whole", 8), *((part, 2) for part in PARTS)])
@@ -38,15 +44,14 @@ def test_a_first_run_of_the_embedded_profile_is_foretold_within_a_factor_of_two(
     assert right(points) >= share
     far = [point for point in points if point.left_s > 2 * BESIDE_S and not point.at_least]
     assert all(least * point.left_s <= (point.said_s or 0.0) <= FACTOR * point.left_s for point in far)
-    if part == "whole":
-        assert not any(point.at_least for point in points)
+    assert told(points) >= 0.95
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_first_run_of_the_quick_profile_says_a_bound_until_it_can_tell(workers: int) -> None:
     points = said("quick", workers)
     assert right(points) == 1.0
-    assert not any(point.at_least for point in points if point.at_s > 0.7 * (point.at_s + point.left_s))
+    assert told([point for point in points if point.at_s > 0.7 * (point.at_s + point.left_s)]) > 0.8
 
 
 @pytest.mark.parametrize(("workers", "share"), PERCEPTUAL.items())
@@ -62,7 +67,16 @@ def test_of_tasks_that_tell_nothing_the_time_that_they_run_for_counts(workers: i
 
 @pytest.mark.parametrize("workers", [1, 2, 8])
 def test_a_first_run_of_the_quick_profile_is_foretold_by_what_its_tasks_tell(workers: int) -> None:
-    assert right(said("quick_shares", workers)) == 1.0
+    assert right(said("quick_shares", workers), beside_s=2.0) == 1.0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("track", ["iqa", "membership", "perceptual", "reconstruction"])
+def test_a_few_seconds_are_foretold_or_not_known_yet(track: str, workers: int) -> None:
+    """Half a minute and less; a guess of which most would be wrong is not shown."""
+    points = said("quick_shares", workers, f"harness/{track}")
+    assert right(points, beside_s=2.0) >= 0.97
+    assert not any(point.said_s == 0.0 and not point.at_least for point in points)
 
 
 def test_a_run_on_a_slower_machine_than_the_store_remembers_is_foretold() -> None:

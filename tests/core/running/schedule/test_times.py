@@ -253,7 +253,7 @@ def test_a_task_that_takes_longer_than_expected_is_not_taken_to_end_at_once(time
     own = task("attack", "metric:a/m", "attack:a/slow")
     estimate = Estimate(times)
     estimate.expect(graph(own))
-    assert estimate.left({own.key: 60.0}) == (30.0, False)
+    assert estimate.left({own.key: 60.0}) == (0.0, True)
 
 
 def test_a_running_task_that_tells_its_share_ends_when_its_pace_says(times: Times) -> None:

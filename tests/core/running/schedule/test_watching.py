@@ -153,8 +153,9 @@ def test_a_line_says_what_a_log_should_hold() -> None:
     assert line_of(state(running=busy)) == (
         "12:34: 1,204 of 5,042 cells (t 1,200/5,000, u 4/42), about 21 min left, 2 failed, now attack cnn uap (12 s)"
     )
-    assert "no estimate yet" in line_of(state(left_s=None))
-    assert "at least 21 min left" in line_of(state(at_least=True))
+    assert "time left not known yet, 2 failed" in line_of(state(left_s=None))
+    assert "time left not known yet, at least 21 min, 2 failed" in line_of(state(at_least=True))
+    assert "time left not known yet, 2 failed" in line_of(state(at_least=True, left_s=64.0))
     done = {"a/t": Part(done=5, total=7)}
     assert line_of(state(tracks=done)).endswith("(t 5/7), making tables and pages, 2 failed")
     assert line_of(state(state="finished", failed=0)).endswith("(t 1,200/5,000, u 4/42), finished")
