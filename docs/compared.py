@@ -29,7 +29,9 @@ def compared(board: Board) -> dict[str, Any] | None:
             "n": series.order.n,
             "entries": series.order.entries,
         }
-        for own, series in view.headlines
+        for own in view.compared
+        for series in own.series
+        if series.quantity in own.table.headline and series.order.n > 1
     ]
     facts = board.model_dump(include={"profile", "seed", "finished", "sources"})
     return {**facts, "answer": view.answer, "headlines": headlines}
