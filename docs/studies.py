@@ -1,4 +1,4 @@
-"""Write what a study found: ``python docs/studies.py STORE TRACK TABLE[:COLUMN,...]... > docs/studies/NAME.json``.
+"""Write what a study found: ``python docs/studies.py STORE TRACK TABLE[:COLUMN;...]... > docs/studies/NAME.json``.
 
 Without columns all of a table are taken. A file ``NAME.json`` in the place of a table is what an audit of the model
 NAME wrote: all of them become the table ``audit``. `docs/generate.py` writes the file into the page of the study, as
@@ -77,7 +77,7 @@ def study(address: str, track: str, *tables: str) -> dict[str, Any]:
     tables = tuple(own for own in tables if own not in audits)
     for name, _, columns in (own.partition(":") for own in tables):
         [(_, table)] = chosen_tables([board], [name])
-        sheet = sheet_of(table, board, columns=[columns] if columns else [], caption=f"{table.title}.")
+        sheet = sheet_of(table, board, columns=columns.split(";") if columns else [], caption=f"{table.title}.")
         found[name] = markdown(sheet).splitlines()
     seconds = sum(record.seconds for _, record in store.records() if isinstance(record, TaskRecord))
     ran = board.model_dump(include={"cells_done", "cells_failed", "cells_missing", "waiting"})
