@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("Kendall", "Kruskal", "Pearson", "Spearman", "Wilcoxon")
+NAMES = ("Bradley-Terry", "Kendall", "Kruskal", "Pearson", "Spearman", "Wilcoxon")
 
 
 def labels() -> list[tuple[str, str]]:
