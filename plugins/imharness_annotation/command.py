@@ -59,7 +59,7 @@ SERVER = ("starlette", "uvicorn", "itsdangerous")
     "metrics",
     multiple=True,
     metavar="NAME",
-    help="With better: the metrics that were attacked. Default: all.",
+    help="With better: a metric that was attacked; several times for several. Default: all.",
 )
 @click.option("--strength", default="", metavar="NAME", help="With better: of the attack. Default: the strongest.")
 @click.option(
@@ -74,7 +74,11 @@ SERVER = ("starlette", "uvicorn", "itsdangerous")
     is_flag=True,
     help="With class: ask about originals, too, with the classes that the run's judge finds most likely.",
 )
-@click.option("--dataset", metavar="NAME", help="With 2afc and jnd: the images whose patches are distorted.")
+@click.option(
+    "--dataset",
+    metavar="NAME",
+    help="With 2afc and jnd, which need it: the images whose patches are distorted. Default: none.",
+)
 @click.option(
     "--pairs",
     type=click.IntRange(1),

@@ -221,8 +221,8 @@ def rebuilt_in(store: str) -> Iterator[Rebuilt]:
 @click.option(
     "--store",
     default="",
-    metavar="STORE",
-    help="Put the outcome into the tables of this store, in place of an earlier outcome of the same study.",
+    metavar="FOLDER|s3://BUCKET/PATH|gs://BUCKET/PATH",
+    help="Put the outcome into the tables of this store, in place of an earlier outcome of the same study. Default: none.",
 )
 @assets_option("weights")
 @json_option()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,8 +26,8 @@ from imharness.testing.audit import RANDOM_STATE
 from imharness.testing.examination import failed_checks
 
 BATCH = 16
-_examined: dict[str, tuple[str, ...]] = {}
-"""Digest of a user's metric -> the quick checks that it failed."""
+_examined: dict[tuple[int, str], tuple[Callable[[], object], tuple[str, ...]]] = {}
+"""A metric's function and the digest of what it declares -> what returns the function, and the checks it failed."""
 
 
 def score(
@@ -56,25 +58,35 @@ def score(
     batch = images_of("images", images)
     place = torch.device(device_of(device))
     if isinstance(metric, Own):
-        warn_of_failed(found)
+        warn_of_failed(found, metric)
     scores = scores_of(found, batch, _references(found, batch, reference), place)
     say_who_drew()
     return scores
 
 
-def warn_of_failed(metric: Metric) -> None:
-    """Warn of the quick checks that a metric fails; it is examined once in a process, on random images.
+def warn_of_failed(metric: Metric, own: Own) -> None:
+    """Warn of the quick checks that a metric fails; each is examined once in a process, on random images.
 
     That it draws from global randomness is said elsewhere.
     """
-    known = _examined.get(metric.content())
-    if known is None:
-        known = _examined[metric.content()] = tuple(failed_checks(metric))
+    key = id(own.function), metric.content()
+    there, known = _examined.get(key, (None, ()))
+    if there is None or there() is not own.function:
+        known = tuple(failed_checks(metric))
+        _examined[key] = _kept(own.function), known
     lines = [line for line in known if RANDOM_STATE not in line]
     if lines:
         warnings.warn(
             f"{metric.label} {'; it '.join(lines)}. Its scores may be wrong here or on another device.", stacklevel=3
         )
+
+
+def _kept(function: Callable[..., Any]) -> Callable[[], object]:
+    """Return what returns a function as long as it is there; one that nothing can refer to weakly is kept for ever."""
+    try:
+        return weakref.ref(function)
+    except TypeError:
+        return lambda: function
 
 
 def metric_of(argument: str, metric: str | Component | Own) -> Metric:

@@ -19,10 +19,10 @@ LOCAL = torch.Generator()
 @pytest.mark.parametrize(
     ("draw", "whose"),
     [
-        (lambda: torch.rand(1), "torch"),
+        (lambda: torch.rand(()), "torch"),
         (np.random.rand, "numpy"),
         (random.random, "Python"),
-        (lambda: torch.rand(1) + np.random.rand(), "torch and numpy"),
+        (lambda: torch.rand(()) + np.random.rand(), "torch and numpy"),
     ],
 )
 def test_a_draw_from_each_global_generator_is_said_in_one_line(draw, whose: str) -> None:
@@ -37,7 +37,10 @@ def test_a_draw_from_each_global_generator_is_said_in_one_line(draw, whose: str)
 
 def test_draws_from_a_generator_of_ones_own_are_nobodys_business() -> None:
     own = ih.metric(
-        lambda x: 0 * torch.rand(len(x), generator=LOCAL) + x.mean(dim=(1, 2, 3)) * np.random.default_rng(1).random(),
+        lambda x: (
+            0 * torch.rand(len(x), generator=LOCAL).to(x.device)
+            + x.mean(dim=(1, 2, 3)) * np.random.default_rng(1).random()
+        ),
         bounds=(0, 1),
         higher_means="better_quality",
     )

@@ -1,6 +1,7 @@
 """`ih.score`: what `harness score` prints, from arrays; ranges and missing weights are told in one line."""
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -120,3 +121,14 @@ def test_one_mean_for_a_batch_says_how_to_get_a_score_for_each_row() -> None:
     )
     with pytest.raises(ContractError, match=r"expected 2 scores, .* reduction='none'"):
         ih.score(mean, np.zeros((2, 3, 8, 8)), np.ones((2, 3, 8, 8)))
+
+
+def test_each_metric_of_ones_own_is_examined_whatever_the_others_declare(pixels: np.ndarray) -> None:
+    facts = {"bounds": (0, 1), "higher_means": "better_quality"}
+    honest = ih.metric(lambda images: images.mean(dim=(1, 2, 3)), **facts)
+    mixing = ih.metric(lambda images: images.mean(dim=(1, 2, 3)) * 0.5 + images.mean() * 0.5, **facts)
+    with warnings.catch_warnings(action="error"):
+        ih.score(honest, pixels)
+    for _ in range(2):  # what was found is said again, though it is found once
+        with pytest.warns(UserWarning, match="fails the check"):
+            ih.score(mixing, pixels)

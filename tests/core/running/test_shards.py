@@ -19,7 +19,7 @@ from imharness.running.shards import FOLDER, ShardDone, Shards, cell_of, forget_
 BATCH = 2
 SELECTIONS = {
     "harness/iqa": {
-        "attack": ["ifgsm"], "metric": ["embedded-cnn"], "defense": ["none", "rotate", "rs"],
+        "attack": ["ifgsm"], "metric": ["embedded-cnn", "ssim-uniform7"], "defense": ["none", "rotate", "rs", "ms"],
         "dataset": ["harness/severity-ladder[severities=[3],size=48]"],
     },
     "harness/perceptual": {
