@@ -69,7 +69,7 @@ def plots(store: str, out: Path) -> None:
 
 @reconstruction.command()
 @STORE
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Twice; default: psnr and semsim.")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Given several times, that is twice. Default: psnr and semsim.")
 @click.option("--count", type=click.IntRange(1), default=5, show_default=True, metavar="N", help="Originals to draw.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to write.")
 def disagreement(store: str, metrics: tuple[str, ...], count: int, out: Path) -> None:
@@ -222,7 +222,7 @@ def rebuilt_in(store: str) -> Iterator[Rebuilt]:
     "--store",
     default="",
     metavar="FOLDER|s3://BUCKET/PATH|gs://BUCKET/PATH",
-    help="Put the outcome into the tables of this store, in place of an earlier outcome of the same study. Default: none.",
+    help="Put the outcome into the tables of this store, in place of an earlier one of this study. Default: none.",
 )
 @assets_option("weights")
 @json_option()
