@@ -62,7 +62,7 @@ def stop(context: StepContext) -> StepResult:
     """Take the epoch of undefended training whose accuracy on the defender's other rows is closest to a defended
     model's.
 
-    Song & Mittal (USENIX Security 2021), section 3.3.1. The first of equally close epochs is taken.
+    Song & Mittal (USENIX Security 2021), section 3.3.2. The first of equally close epochs is taken.
     """
     split, plain = Split(context), context.need("plain").arrays
     place = closest(plain["held_out"], context.need("matched").arrays["held_out"][-1])
@@ -129,7 +129,7 @@ def release_references(context: StepContext) -> StepResult:
 def sensitivity(context: StepContext) -> StepResult:
     """Train the undefended target again without one member at a time, and measure how its answer on that member moves.
 
-    Song & Mittal (USENIX Security 2021), section 4.3.1: the logarithm of the ratio of the modified entropy without the
+    Song & Mittal (USENIX Security 2021), section 4.2.4: the logarithm of the ratio of the modified entropy without the
     member to that with it, both floored. All these models have the target's start and draw their order from its seed.
     """
     split, defense = Split(context), context.component("defense")
