@@ -40,6 +40,7 @@ MANY = 50_000
 NEEDS = {
     "references": "for want of reference models, trained on known random halves of the records",
     "robustness": "for want of the model's answers to noisy copies of the records",
+    "known": "for want of records of the model itself whose membership is known",
     "gradients": "for want of the model itself, whose last layer has gradients to read",
 }
 """Evidence that an audit of outputs does not have -> why evaluators that read it are left out."""

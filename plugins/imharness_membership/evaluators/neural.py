@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
+from imharness.membership import Evidence, InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
 from imharness_membership.attack_training import LearntEvaluator
 from imharness_membership.stacked import Weights, through
 
@@ -61,6 +61,18 @@ class Neural(LearntEvaluator):
         return infer
 
 
+class NeuralKnown(Neural):
+    """The same network, trained on rows of the target whose membership the adversary knows.
+
+    This is the attack of Nasr, Shokri & Houmansadr, who give the adversary a part of the target's members, and the NN
+    attack that Song & Mittal compare with (USENIX Security 2021, section 2.2.1).
+    """
+
+    info = Info(id="harness/neural-known", version="1", paper="nasr2018")
+    by_name = True
+    reads = frozenset[Evidence]({"known"})
+
+
 @hookimpl
 def components() -> list[MembershipEvaluator]:
-    return [Neural()]
+    return [Neural(), NeuralKnown()]
