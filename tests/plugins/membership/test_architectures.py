@@ -1,15 +1,20 @@
 """Networks that Song and Mittal vary: their sizes are those that are published for CIFAR-10."""
 
+from pathlib import Path
+
 import pytest
 import torch
+import torchvision
 from torch.utils.flop_counter import FlopCounterMode
+from torchvision.models import get_model
 
 from imharness.components.registry import installed
 from imharness.data import generator
-from imharness.errors import UsageError
+from imharness.errors import Unavailable, UsageError
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
 from imharness_membership.models.densenet_bc import DenseNetBc
+from imharness_membership.models.fine_tuned import WEIGHTS
 from imharness_membership.stacked import answers_of, is_chain, stack_weights
 from imharness_membership.work import IMAGES
 
@@ -88,3 +93,29 @@ def test_sigmoid_networks_train_at_once_as_one_by_one() -> None:
     x = torch.rand(2, 5, 6, generator=generator(9))
     together = answers_of(networks[0])(stack_weights(networks), x)
     torch.testing.assert_close(together, torch.stack([network(own) for network, own in zip(networks, x, strict=True)]))
+
+
+def test_fine_tuning_starts_from_the_weights_of_imagenet_with_a_new_last_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
+    model = installed().one("model", "fine-tuned-resnet50")
+    with pytest.raises(Unavailable, match="resnet50"):
+        model.build(CPU)
+    published = get_model("resnet50", weights=None)
+    file = tmp_path / WEIGHTS.file
+    file.parent.mkdir(parents=True)
+    torch.save(published.state_dict(), file)
+    monkeypatch.setattr(type(WEIGHTS), "fits", lambda self, file: True)
+    make = model.build(CPU)
+    first, other = make((3, 64, 64), 196, generator(1)).eval(), make((3, 64, 64), 196, generator(2)).eval()
+    images = torch.rand(2, 3, 64, 64, generator=generator(3))
+    normal = torchvision.transforms.functional.normalize(images, [0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    published.fc = first[1].fc
+    torch.testing.assert_close(first(images), published.eval()(normal))
+    assert first(images).shape == (2, 196)
+    assert not torch.equal(first[1].fc.weight, other[1].fc.weight)
+    assert torch.equal(first[1].conv1.weight, other[1].conv1.weight)
+    assert all(own.requires_grad for own in first.parameters())
+    with pytest.raises(UsageError, match="colour images"):
+        make((1, 64, 64), 8, generator(0))
