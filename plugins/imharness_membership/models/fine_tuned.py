@@ -1,12 +1,14 @@
 """ResNet-50 that starts from ImageNet, as Song & Mittal fine-tune one on Car196 (USENIX Security 2021, appendix A)."""
 
+import copy
+
 import torch
 from torch import nn
 
 from imharness.data import seeded_init
 from imharness.errors import UsageError
 from imharness.membership import Asset, Info, Model, NetworkFactory, hookimpl
-from imharness_vision.weights import fill, state_dict
+from imharness_vision.weights import Undrawn, fill, state_dict
 
 WEIGHTS = Asset(
     name="resnet50-imagenet",
@@ -48,15 +50,14 @@ class FineTuned(Model):
         """Return a factory of networks that give logits; only the last layer depends on the generator."""
         from torchvision.models import resnet50
 
-        first = resnet50(weights=None)
-        fill(first, WEIGHTS, state_dict(WEIGHTS))
-        known = first.state_dict()
+        with Undrawn():
+            known = resnet50(weights=None)
+        fill(known, WEIGHTS, state_dict(WEIGHTS))
 
         def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
             if len(shape) != 3 or shape[0] != len(MEAN):
                 raise UsageError(f"{self.label}: rows must be colour images, got shape {tuple(shape)}.")
-            found = resnet50(weights=None)
-            found.load_state_dict(known)
+            found = copy.deepcopy(known)
             with seeded_init(rng):
                 found.fc = nn.Linear(found.fc.in_features, classes)
             return nn.Sequential(Standardised(), found).to(device)
