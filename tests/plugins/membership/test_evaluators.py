@@ -376,3 +376,17 @@ def test_a_star_does_not_select_what_only_a_name_selects() -> None:
     assert "harness/neural-known" in found
     assert "harness/white-box-known" not in found
     assert "harness/white-box" in found
+
+
+def test_rounding_hides_what_moves_no_decimal_from_the_attack() -> None:
+    """Outputs that move by less than half a decimal are judged as before, but not by the attack that does not round."""
+    exact, rounded = (
+        installed().one("evaluator", f"{name}[epochs=3,width=16]").build(CPU) for name in ("neural", "neural-rounded")
+    )
+    q, _ = query(60)
+    steps = torch.randint(0, 10, q.target_outputs.shape, generator=generator(4)) / 10
+    noise = 0.04 * (2 * torch.rand(steps.shape, generator=generator(5)) - 1)
+    clean, noisy = replace(q, target_outputs=steps), replace(q, target_outputs=steps + noise)
+    torch.testing.assert_close(rounded(noisy), rounded(clean))
+    torch.testing.assert_close(rounded(clean), exact(clean), rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(exact(noisy), exact(clean), atol=1e-4)

@@ -36,13 +36,19 @@ options = { splits = 2, part = 100, epochs = 8, learning_rate = 0.01, references
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the finished run of `PROFILE`."""
     folder = tmp_path_factory.mktemp("membership")
     (folder / "small.toml").write_text(PROFILE)
     words = ["run", "--track", "membership", "--profile", str(folder / "small.toml"), "--workers", "0"]
     words += ["--store", str(folder / "store"), "--site", str(folder / "site")]
     result = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tables(folder: Path) -> dict[str, dict]:
     board = json.loads((folder / "store" / "boards" / "harness--membership.json").read_text())
     return {table["id"]: {row["label"]: row["values"] for row in table["rows"]} for table in board["tables"]}
 
@@ -187,3 +193,16 @@ def test_attacks_by_reference_models_are_given_what_networks_say_of_mirrored_and
             with torch.no_grad():
                 odds = log_odds(network(seen).softmax(dim=1), y)
             torch.testing.assert_close(torch.tensor(views[number - 1]), odds, rtol=1e-3, atol=1e-3)
+
+
+def test_the_embedding_has_all_rows_of_the_classes_at_both_ends(folder: Path, tmp_path: Path) -> None:
+    words = ["membership", "embeddings", "--store", str(folder / "store"), "--out", str(tmp_path / "seen.svg")]
+    found = CliRunner().invoke(cli, [*words, "--fewest", "2"])
+    assert found.exit_code == 0, found.output
+    assert "200 rows of 10 classes" in found.output  # 100 members and 100 non-members; five classes at each end are all
+    text = (tmp_path / "seen.svg").read_text()
+    assert text.startswith("<?xml")
+    few = CliRunner().invoke(cli, [*words, "--fewest", "90"])
+    assert "fewer than two classes have 90 members" in str(few.exception)
+    other = CliRunner().invoke(cli, [*words, "--defense", "l2"])
+    assert "has 0 networks" in str(other.exception)
