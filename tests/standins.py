@@ -305,6 +305,7 @@ FILES: Mapping[str, Callable[[Path], None]] = (
         "koncept512": saved(lambda: koncept512.KonCeptNet(), seen=(2, 3, 96, 128)),
         "linearity": saved(LinearityNet, lambda tensors: linear(tensors), PHOTOS),
         "meta-iqa": saved(MetaIqaNet, seen=PHOTOS),
+        "resnet50-imagenet": saved(partial(get_model, "resnet50", weights=None)),
         "spaq-baseline": saved(SpaqNet, lambda tensors: {"state_dict": tensors}, PHOTOS),
     }
     | {
@@ -484,6 +485,13 @@ def cifar10(folder: Path) -> None:
         part.tofile(folder / f"{name}.bin")
 
 
+def ch_mnist(folder: Path) -> None:
+    rows = np.random.default_rng(0).integers(0, 256, (60, 64 * 64 + 1))
+    rows[:, -1] = 1 + np.arange(60) % 8
+    head = ",".join([*(f"pixel{number:04d}" for number in range(64 * 64)), "label"])
+    np.savetxt(folder / "hmnist_64_64_L.csv", rows, "%d", ",", header=head, comments="")
+
+
 def mnist(folder: Path) -> None:
     digits = np.random.default_rng(0).integers(0, 256, (40, 28, 28), dtype=np.uint8)
     labels = (np.arange(40) % 10).astype(np.uint8)
@@ -509,6 +517,7 @@ DATA: Mapping[str, Callable[[Path], None]] = {
     "texas100": texas100,
     "cifar10": cifar10,
     "cifar100": cifar100,
+    "ch-mnist": ch_mnist,
     "image-folders": classes,
     "mnist": mnist,
     "imagenette": imagenette,

@@ -40,6 +40,7 @@ MANY = 50_000
 NEEDS = {
     "references": "for want of reference models, trained on known random halves of the records",
     "robustness": "for want of the model's answers to noisy copies of the records",
+    "known": "for want of records of the model itself whose membership is known",
     "gradients": "for want of the model itself, whose last layer has gradients to read",
 }
 """Evidence that an audit of outputs does not have -> why evaluators that read it are left out."""
@@ -82,10 +83,11 @@ def brief(text: str) -> str:
 def standard(installed: Iterable[Component], rows: int, known: Known | None = None) -> list[MembershipEvaluator]:
     """Return the evaluators that need no more than is known, by default outputs and labels.
 
-    For many `rows` the slow one is left out.
+    Those that only their name selects are left out, and for many `rows` the slow one, too.
     """
     have = known or Known()
-    found = [e for e in installed if isinstance(e, MembershipEvaluator) and not have.lacks(e)]
+    every = [e for e in installed if isinstance(e, MembershipEvaluator) and not e.by_name]
+    found = [e for e in every if not have.lacks(e)]
     return [e for e in found if rows <= MANY or e.info.id != SLOW]
 
 
@@ -112,7 +114,7 @@ def untested(
     """Return why evaluators take no part; `named`: the user chose those that are `used`."""
     taken, found, have = {evaluator.label for evaluator in used}, {}, known or Known()
     for evaluator in installed:
-        if not isinstance(evaluator, MembershipEvaluator) or evaluator.label in taken:
+        if not isinstance(evaluator, MembershipEvaluator) or evaluator.by_name or evaluator.label in taken:
             continue
         slow = f"which is slow for more than {MANY:,} records"
         found[evaluator.label] = have.lacks(evaluator) or ("as others were asked for" if named else slow)

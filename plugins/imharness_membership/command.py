@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness.commands import Group, Share, seed_option
+from imharness.commands import Group, Share, seed_option, store_option
 
 if TYPE_CHECKING:
     from imharness.membership import MembershipEvaluator, Progress
     from imharness.questions import Estimate, ModelAudit
     from imharness_membership.audit_inputs import Outputs
+
+
+TRACK, RISK = "harness/membership", "harness/privacy-risk"
 
 
 @click.group(cls=Group)
@@ -307,3 +310,57 @@ def one_run(
     console.say(f"{found.canaries} canaries, {found.included} of them in the training set")
     if json_file:
         json_file.write_text(json.dumps(asdict(found), indent=1) + "\n", encoding="utf-8")
+
+
+@membership.command()
+@store_option()
+@click.option("--defense", default="plain-training", show_default=True, metavar="NAME", help="The network's training.")
+@click.option("--dataset", metavar="NAME", help="The data set, where the run has several.")
+@click.option("--model", metavar="NAME", help="The network, where the run has several.")
+@click.option(
+    "--fewest",
+    type=click.IntRange(2),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Members a class must have.",
+)
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Picture, .svg or .png.")
+def embeddings(store: str, defense: str, dataset: str | None, model: str | None, fewest: int, out: Path) -> None:
+    """Draw the rows of the classes at most and at least risk as the network sees them, by t-SNE.
+
+    The run must have the evaluators white-box, whose evidence is drawn, and privacy-risk; the first split is taken.
+    """
+    from imharness.commands import component, console, finished, query
+    from imharness.errors import UsageError
+    from imharness_membership.embeddings import draw, embedded
+
+    wanted = {"defense": component("defense", defense).label}
+    wanted |= {"dataset": component("dataset", dataset).label} if dataset else {}
+    wanted |= {"model": component("model", model).label} if model else {}
+    targets = [
+        task
+        for task in finished(store, TRACK, "train")
+        if task.options["role"] == "target"
+        and task.options["split"] == 0
+        and "features" in task.output.arrays
+        and wanted.items() <= task.labels.items()
+    ]
+    if len(targets) != 1:
+        raise UsageError(
+            f"store {store} has {len(targets)} networks with evidence of the evaluator white-box that fit; "
+            "one is drawn: run white-box, or name --dataset and --model."
+        )
+    (own,) = targets
+    known = {role: own.labels[role].replace("'", "''") for role in ("defense", "dataset", "model")}
+    here = " AND ".join(f"{role} = '{label}'" for role, label in {**known, "evaluator": RISK}.items())
+    scored = query(store, TRACK)(
+        f"SELECT row, score FROM evaluate WHERE split = 0 AND adaptive AND {here} ORDER BY row"
+    )
+    order = own.output.rows["row"].argsort()
+    if not len(scored["row"]) or (scored["row"] != own.output.rows["row"][order]).any():
+        raise UsageError(f"store {store} has no scores of privacy-risk for this network.")
+    rows = {name: own.output.rows[name][order] for name in ("label", "member")}
+    found = embedded(own.output.arrays["features"][order], scored["score"] + 0.5, rows["label"], rows["member"], fewest)
+    draw(found, out)
+    console.say(f"{out}: {len(found.labels)} rows of {len(found.risk)} classes")

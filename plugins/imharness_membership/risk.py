@@ -1,7 +1,8 @@
 """The privacy risk score: how likely a row is a member, given the model's output on it.
 
-Song & Mittal (USENIX Security 2021), section 4.2: equation 11 estimates, per class, how modified entropy is distributed
-over members and non-members of the shadow model; equation 12 turns it into a probability for any prior.
+Song & Mittal (USENIX Security 2021), section 4.1: equation 15 estimates, per class, how modified entropy is distributed
+over members and non-members of the shadow model; equation 12 turns it into a probability for any prior, and equation
+13 is its case of equal chances.
 """
 
 import numpy as np

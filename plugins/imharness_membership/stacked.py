@@ -14,7 +14,7 @@ from torch.func import functional_call, stack_module_state, vmap
 Weights = Mapping[str, torch.Tensor]
 Answers = Callable[[Weights, torch.Tensor], torch.Tensor]
 """Stacked weights and inputs ``(K, n, ...)`` -> logits ``(K, n, classes)``."""
-PLAIN = (nn.ReLU, nn.Tanh)
+PLAIN = (nn.ReLU, nn.Tanh, nn.Sigmoid)
 """Elementwise activations."""
 
 

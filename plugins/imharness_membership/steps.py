@@ -62,7 +62,7 @@ def stop(context: StepContext) -> StepResult:
     """Take the epoch of undefended training whose accuracy on the defender's other rows is closest to a defended
     model's.
 
-    Song & Mittal (USENIX Security 2021), section 3.3.1. The first of equally close epochs is taken.
+    Song & Mittal (USENIX Security 2021), section 3.3.2. The first of equally close epochs is taken.
     """
     split, plain = Split(context), context.need("plain").arrays
     place = closest(plain["held_out"], context.need("matched").arrays["held_out"][-1])
@@ -129,7 +129,7 @@ def release_references(context: StepContext) -> StepResult:
 def sensitivity(context: StepContext) -> StepResult:
     """Train the undefended target again without one member at a time, and measure how its answer on that member moves.
 
-    Song & Mittal (USENIX Security 2021), section 4.3.1: the logarithm of the ratio of the modified entropy without the
+    Song & Mittal (USENIX Security 2021), section 4.2.4: the logarithm of the ratio of the modified entropy without the
     member to that with it, both floored. All these models have the target's start and draw their order from its seed.
     """
     split, defense = Split(context), context.component("defense")
@@ -204,10 +204,46 @@ def _guessed(context: StepContext) -> StepResult:
     """Return an evaluator's score for each of the target's rows, in the order in which it saw them."""
     target = context.need("target")
     order = torch.randperm(len(target.rows["row"]), generator=context.generator("order")).numpy()
-    scores = context.build("evaluator")(_query(context, order)).cpu().numpy()
+    query, evaluator = _query(context, order), context.component("evaluator")
+    inside = torch.from_numpy(target.rows["member"][order]).to(context.device)
+    parts = known_halves(query, inside) if "known" in evaluator.reads else [(slice(None), query)]
+    infer = context.build("evaluator")
+    scores = np.concatenate([infer(part).cpu().numpy() for _, part in parts])
     right = target.arrays["outputs"][order].argmax(axis=1) == target.rows["label"][order]
     columns = {name: target.rows[name][order] for name in ("row", "member", "label")}
     return StepResult(rows={**columns, "right": right, "score": scores})
+
+
+def known_halves(query: MembershipQuery, member: torch.Tensor) -> list[tuple[slice, MembershipQuery]]:
+    """Return two queries: each half of the target's rows to guess, the other half in the place of the shadow's rows.
+
+    The rows are in a random order already. `member`, bool ``(m,)``: the membership of the target's rows; a query tells
+    that of its known half only.
+    """
+    middle = len(member) // 2
+    halves = slice(0, middle), slice(middle, None)
+
+    def one(known: slice, asked: slice) -> MembershipQuery:
+        slopes, noisy = query.gradients, query.robustness
+        return replace(
+            query,
+            shadow_outputs=query.target_outputs[known],
+            shadow_labels=query.target_labels[known],
+            shadow_member=member[known],
+            target_outputs=query.target_outputs[asked],
+            target_labels=query.target_labels[asked],
+            references=None,
+            robustness=noisy and Robustness(noisy.target[known], noisy.target[asked]),
+            gradients=slopes
+            and LastLayerGradients(
+                slopes.target_error[known],
+                slopes.target_features[known],
+                slopes.target_error[asked],
+                slopes.target_features[asked],
+            ),
+        )
+
+    return [(asked, one(known, asked)) for asked, known in (halves, halves[::-1])]
 
 
 def _query(context: StepContext, order: np.ndarray) -> MembershipQuery:

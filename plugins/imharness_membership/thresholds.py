@@ -1,7 +1,7 @@
 """Thresholds learnt on shadow data, for a value that is higher for members.
 
-Song & Mittal (USENIX Security 2021), section 4.1: member if value >= threshold, where the threshold of a class
-maximises the balanced accuracy on the shadow model's rows of that class.
+Song & Mittal (USENIX Security 2021), section 3.1.2: member if value >= threshold (equation 6), where the threshold
+of a class maximises the balanced accuracy on the shadow model's rows of that class.
 """
 
 from abc import abstractmethod

@@ -57,7 +57,8 @@ class Published(BaseModel):
     shadow model; 0: as many as `part`. `decay_after`: epochs after which the learning rate is a tenth; 0: never.
     `momentum`, `weight_decay`, `schedule`, `augmentation`: as in `TrainingPlan`. `queries`: views of each row that
     attacks by reference models ask about, at most 18: the row, its mirror image, and both shifted by 4 px. `models`:
-    labels of the models that are trained on it; empty: all. `defenses`: id or label -> fields that differ from the
+    labels of the models that are trained on it; empty: all. `defended`: label of a model -> the defenses, by id or
+    label, that it meets beside none; other models meet all. `defenses`: id or label -> fields that differ from the
     component's own.
     """
 
@@ -76,6 +77,7 @@ class Published(BaseModel):
     augmentation: Literal["none", "crop-flip"] = "none"
     queries: int = Field(default=1, ge=1, le=len(VIEWS))
     models: tuple[str, ...] = ()
+    defended: Mapping[str, tuple[str, ...]] = Field(default={})
     defenses: Mapping[str, Mapping[str, float]] = Field(default={})
 
     def of(self, track: "MembershipTrack") -> dict[str, OptionValue]:
@@ -100,6 +102,11 @@ class Published(BaseModel):
     def adjusted(self, defense: Defense) -> Defense:
         """Return a defense with the paper's settings; those for its label count before those for its id."""
         return defense.with_parameters(**self.defenses.get(defense.label, self.defenses.get(defense.info.id, {})))
+
+    def meets(self, model: Model, defense: Component) -> bool:
+        """Say whether a model is trained with a defense."""
+        names = self.defended.get(model.label)
+        return names is None or bool({UNDEFENDED, *names} & {defense.info.id, defense.label})
 
 
 @dataclass(frozen=True)
@@ -165,6 +172,7 @@ class MembershipTrack(Track):
         check_names(planner, "settings", TableDataset.kind, self.settings)
         for own in self.settings.values():
             check_names(planner, "settings: models", Model.kind, own.models)
+            check_names(planner, "settings: defended", Model.kind, own.defended)
             check_names(planner, "settings: defenses", MembershipTraining.kind, own.defenses)
         evaluators = selection.of(MembershipEvaluator)
         defenses: list[Defense] = [*selection.of(MembershipTraining), *selection.of(MembershipRelease)]
@@ -175,9 +183,10 @@ class MembershipTrack(Track):
             for model in selection.of(Model):
                 if own.models and model.label not in own.models:
                     continue
+                met = [guard for guard in guards if own.meets(model, guard.matched or guard.defense)]
                 for split in range(self.splits):
                     plan = _Plan(self, planner.within(dataset=dataset, model=model), evaluators, split, own)
-                    for guard in guards:
+                    for guard in met:
                         plan.attacked(guard)
                         if self.canaries and guard.matched is None:
                             plan.canary(guard)

@@ -65,6 +65,8 @@ class Component(BaseModel):
     """The names of class attributes, tuples or sets of words, that components of a contract may set beside `info`."""
     address: ClassVar[str] = ""
     """The field that ``--dataset method:VALUE`` sets, if there is one."""
+    by_name: ClassVar[bool] = False
+    """Whether only its name selects it: ``*`` leaves it out, so that boards of profiles with ``*`` stay as they are."""
 
     @property
     def label(self) -> str:

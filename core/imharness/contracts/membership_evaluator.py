@@ -10,7 +10,7 @@ from imharness.contracts.call import Builds, Call
 from imharness.contracts.component import Component
 from imharness.contracts.values import SCORES, Record, Scores
 
-Evidence = Literal["references", "robustness", "gradients"]
+Evidence = Literal["references", "robustness", "gradients", "known"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,10 @@ class MembershipEvaluator(Component, Builds[InferMembership]):
     call = Call(query=Record(MembershipQuery, rows_of="target_labels"), returns=SCORES)
     declares = ("reads",)
     reads: ClassVar[frozenset[Evidence]] = frozenset()
-    """The evidence that the evaluator needs beyond outputs and labels."""
+    """The evidence that the evaluator needs beyond outputs and labels.
+
+    ``"known"``: in the place of a shadow model's rows stands one half of the target's rows, whose membership the
+    adversary knows; the evaluator is asked twice, so that each half is guessed once.
+    """
     needs_labels: ClassVar[bool] = False
     """Whether it says nothing where the class that the model predicts stands for the true class."""

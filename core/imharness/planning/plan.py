@@ -251,7 +251,7 @@ def named(registry: Registry, kind: str, names: Sequence[str]) -> list[Component
 
 
 def _all(registry: Registry, kind: str, name: str) -> list[Component]:
-    every = [component for component in registry.of_kind(kind) if not component.address]
+    every = [component for component in registry.of_kind(kind) if not (component.address or component.by_name)]
     return every if name == "*" else [variant for component in every for variant in component.variants()]
 
 

@@ -13,10 +13,10 @@ from imharness.results.identity import digest
 class TrackProfile(BaseModel):
     """One track of a profile.
 
-    `select` is kind of component -> names; ``"*"`` means every installed one that takes no address, and ``"!name"``
-    leaves one out. `options` are fields of the track. `parameters` is component id -> fields that differ from the
-    component's own. `first` says which cells are computed before the others, for a first table: kind of component, or
-    "step" -> ids, labels or steps.
+    `select` is kind of component -> names; ``"*"`` means every installed one that takes no address and is not
+    `by_name`, and ``"!name"`` leaves one out. `options` are fields of the track. `parameters` is component id -> fields
+    that differ from the component's own. `first` says which cells are computed before the others, for a first table:
+    kind of component, or "step" -> ids, labels or steps.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -4,6 +4,7 @@ Nasr, Shokri & Houmansadr, "Machine Learning with Membership Privacy using Adver
 section 4.3: one branch for the outputs, one for the label, both joined; as benchmarked by Song & Mittal.
 """
 
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
+from imharness.membership import Evidence, InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
 from imharness_membership.attack_training import LearntEvaluator
 from imharness_membership.stacked import Weights, through
 
@@ -61,6 +62,35 @@ class Neural(LearntEvaluator):
         return infer
 
 
+class NeuralKnown(Neural):
+    """The same network, trained on rows of the target whose membership the adversary knows.
+
+    This is the attack of Nasr, Shokri & Houmansadr, who give the adversary a part of the target's members, and the NN
+    attack that Song & Mittal compare with (USENIX Security 2021, section 2.2.1).
+    """
+
+    info = Info(id="harness/neural-known", version="1", paper="nasr2018")
+    by_name = True
+    reads = frozenset[Evidence]({"known"})
+
+
+class NeuralRounded(Neural):
+    """The same network, which sees the target's probabilities rounded, so that small perturbations vanish.
+
+    This is the first of the two attacks by which Jia et al. (CCS 2019) let an adversary answer MemGuard; Song & Mittal
+    (USENIX Security 2021, section 3.3.3) tell that it fails where the perturbation is large.
+    """
+
+    info = Info(id="harness/neural-rounded", version="1", paper="jia2019")
+    by_name = True
+    decimals: int = Field(default=1, ge=0, le=6, description="Decimals that are kept of the target's probabilities.")
+
+    def build(self, device: torch.device) -> InferMembership:
+        """Return the evaluator: the logit of the network for rounded outputs."""
+        infer = super().build(device)
+        return lambda query: infer(replace(query, target_outputs=query.target_outputs.round(decimals=self.decimals)))
+
+
 @hookimpl
 def components() -> list[MembershipEvaluator]:
-    return [Neural()]
+    return [Neural(), NeuralKnown(), NeuralRounded()]

@@ -1,6 +1,6 @@
 """The privacy risk score as an evaluator: member if the probability of membership is at least one half.
 
-Song & Mittal (USENIX Security 2021), section 4.2.
+Song & Mittal (USENIX Security 2021), section 4.1, equations 10 to 15.
 """
 
 import torch

@@ -60,6 +60,14 @@ class WhiteBox(LearntEvaluator):
         return infer
 
 
+class WhiteBoxKnown(WhiteBox):
+    """The same network, trained on rows of the target whose membership the adversary knows, as Nasr et al. do."""
+
+    info = Info(id="harness/white-box-known", version="1", paper="nasr2019")
+    by_name = True
+    reads = frozenset[Evidence]({"gradients", "known"})
+
+
 @hookimpl
 def components() -> list[MembershipEvaluator]:
-    return [WhiteBox()]
+    return [WhiteBox(), WhiteBoxKnown()]

@@ -1,4 +1,7 @@
-"""Fully connected classifiers (Song & Mittal, USENIX Security 2021, section 5.1)."""
+"""Fully connected classifiers.
+
+Song & Mittal (USENIX Security 2021): tanh in section 3.3.2, ReLU in 3.3.3; sigmoid, other depths and widths in 4.2.1.
+"""
 
 import itertools
 from typing import Literal
@@ -9,7 +12,7 @@ from pydantic import Field
 from imharness.data import seeded_init
 from imharness.membership import Info, Model, NetworkFactory, hookimpl
 
-ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
+ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh, "sigmoid": torch.nn.Sigmoid}
 
 
 class Mlp(Model):
@@ -17,7 +20,7 @@ class Mlp(Model):
 
     info = Info(id="harness/mlp", version="2")
     hidden: tuple[int, ...] = Field(default=(1024, 512, 256, 128), description="Units per hidden layer.")
-    activation: Literal["relu", "tanh"] = Field(default="relu", description="Activation between layers.")
+    activation: Literal["relu", "tanh", "sigmoid"] = Field(default="relu", description="Activation between layers.")
 
     def build(self, device: torch.device) -> NetworkFactory:
         """Return a factory of networks that give logits."""

@@ -7,8 +7,8 @@ from imharness_membership.tables.contest import ranked_defenses
 from imharness_membership.tables.defenses import TEST, attack_accuracy, fact, facts_of, rates, tested_of
 from imharness_membership.tables.evaluators import evaluators, thresholds, unseen_of
 from imharness_membership.tables.pictures import charts
-from imharness_membership.tables.risk import classes, risk, risk_rows
-from imharness_membership.tables.vulnerable import agreement, sensitivity
+from imharness_membership.tables.risk import classes, estimates, priors, risk, risk_rows
+from imharness_membership.tables.vulnerable import agreement, sensitivity, sensitivity_by_score
 
 
 def report(query: Query, share: float = 0.05, fpr: float = LOW) -> TrackReport:
@@ -30,10 +30,12 @@ def report(query: Query, share: float = 0.05, fpr: float = LOW) -> TrackReport:
         thresholds(figures),
         risk(promised),
         classes(promised),
+        estimates(scores),
+        priors(scores),
         agreement(scores),
-        *([sensitivity(query)] if "sensitivity" in query.steps else []),
+        *([sensitivity(query), sensitivity_by_score(query)] if "sensitivity" in query.steps else []),
     ]
     tested = tested_of(query, scores.entries)
     ranked = ranked_defenses(query, own, kinds, fact(trained, TEST), tested, share)
-    others = TrackReport([table for table in tables if table.rows], [], charts(scores, ranked.tables[0]))
+    others = TrackReport([table for table in tables if table.rows], [], charts(scores, ranked.tables[0], promised))
     return ranked + rates(own, kinds, parts, trained) + others

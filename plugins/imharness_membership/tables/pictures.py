@@ -1,19 +1,22 @@
 """The pictures of the track on the site: ROC curves on log axes, and privacy against accuracy."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 from imharness.tables import Blocks, Chart, Series, Table
 from imharness_membership.roc import roc
 from imharness_membership.tables.cells import UNDEFENDED, rows_of
+from imharness_membership.tables.risk import Columns
 
 POINTS = 200
 """The largest number of points of a curve."""
 
 
-def charts(scores: Blocks, ranked: Table) -> list[Chart]:
-    """Return the ROC curves of evaluators on the undefended model, and privacy against accuracy for all defenses.
+def charts(scores: Blocks, ranked: Table, promised: Mapping[str, Columns]) -> list[Chart]:
+    """Return the ROC curves of evaluators on the undefended model, privacy against accuracy, and risk scores.
 
-    `ranked`: the table of the ranking.
+    `ranked`: the table of the ranking; `promised`: risk scores, see `imharness_membership.tables.risk.risk_rows`.
     """
     curves = tuple(_curves(scores)) if UNDEFENDED in scores.entries else ()
     roc = Chart(
@@ -39,7 +42,28 @@ def charts(scores: Blocks, ranked: Table) -> list[Chart]:
         caption=f"{worst} of the strongest evaluator against test accuracy of the defended model. The line joins the "
         "defenses that no other defense beats in both.",
     )
-    return [roc, front] if curves else [front]
+    spread = Chart(
+        id="risk-scores",
+        title="Privacy risk scores of members",
+        kind="curves",
+        series=tuple(_cumulative(promised)),
+        x_label="privacy risk score",
+        y_label="share of members at or below it",
+        caption="How members' risk is spread (Song and Mittal, figures 1, 5, 6): two defenses with the same mean can "
+        "leave different shares of members at high risk. All splits, an adversary who knows the defense.",
+    )
+    return [*([roc] if curves else []), front, *([spread] if spread.series else [])]
+
+
+def _cumulative(promised: Mapping[str, Columns]) -> Iterator[Series]:
+    """Yield the cumulative distribution of the members' scores, at no more than `POINTS` of them."""
+    for label, own in promised.items():
+        ordered = np.sort(own["risk"][own["member"].astype(bool)])
+        if len(ordered):
+            x = np.unique(ordered)
+            x = x[np.unique(np.linspace(0, len(x) - 1, min(POINTS, len(x))).astype(int))]
+            y = np.searchsorted(ordered, x, side="right") / len(ordered)
+            yield Series(label=label, x=tuple(x.tolist()), y=tuple(y.tolist()))
 
 
 def _curves(scores: Blocks) -> Iterator[Series]:

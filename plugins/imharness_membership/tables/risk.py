@@ -1,9 +1,11 @@
 """Whether privacy risk scores are right, by threshold and by class."""
 
+import re
 from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
+from scipy.special import expit
 
 from imharness.stats import NotTestable, correlate
 from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, missing
@@ -12,6 +14,9 @@ from imharness_membership.tables.cells import apart, rows_of
 
 Columns = Mapping[str, np.ndarray]
 RISK = "harness/privacy-risk"
+LEARNT = ("harness/neural", "harness/neural-known", "harness/white-box", "harness/white-box-known")
+"""The evaluators whose score is the logit of a network that learnt membership."""
+ESTIMATES = (RISK, *LEARNT)
 
 
 def risk_rows(scores: Blocks) -> dict[str, Columns]:
@@ -55,6 +60,86 @@ def risk(promised: Mapping[str, Columns]) -> Table:
         columns=(*columns, rmse),
         rows=tuple(Row(label=defense, values=_kept(own)) for defense, own in promised.items()),
     )
+
+
+def estimates(scores: Blocks) -> Table:
+    """Return how far estimates of membership are from the truth: risk scores, and outputs of attacking networks.
+
+    Song & Mittal, figures 3 and 11: the output of a network is the sigmoid of its score.
+    """
+    places = scores.conditions
+    chosen = [c for c in scores.where(attacker="adaptive") if places[c]["evaluator"].partition("[")[0] in ESTIMATES]
+    names = sorted({places[c]["evaluator"] for c in chosen}, key=lambda name: (not name.startswith(RISK), name))
+    rows = []
+    for facets, own in apart([places[c] for c in chosen], ("dataset", "model")):
+        for defense in scores.entries:
+            values = {}
+            for i, name in enumerate(names):
+                found = rows_of(scores, defense, [chosen[k] for k in own if places[chosen[k]]["evaluator"] == name])
+                values[f"e{i}"] = _rmse(found, name) if len(found["score"]) else missing("no cell")
+            if any(value.value is not None for value in values.values()):
+                rows.append(Row(label=", ".join([defense, *facets]), values=values))
+    return Table(
+        id="estimates",
+        title="Figures 3 and 11: estimates of membership and the truth",
+        caption="Root mean square difference between the estimated probability of being a member and the true share of "
+        "members, ten bins, weighed by their rows, over all splits. The adversary knows the defense. Where members and "
+        "non-members are equally many, an estimate of one half for everybody has 0.",
+        entry="defense",
+        columns=tuple(
+            ColumnSpec(
+                key=f"e{i}",
+                label=name,
+                better="lower",
+                description=f"Of the probability of membership that {name} says.",
+            )
+            for i, name in enumerate(names)
+        ),
+        rows=tuple(rows) if any(name.partition("[")[0] in LEARNT for name in names) else (),
+    )
+
+
+def _rmse(found: Columns, name: str) -> Value:
+    score = found["score"].astype(np.float64)
+    said = score + 0.5 if name.startswith(RISK) else expit(score)
+    return Value(value=calibration_rmse(said, found["member"].astype(bool)), n=len(said))
+
+
+def priors(scores: Blocks) -> Table:
+    """Return how much risk scores raise the members' probability above the prior, for runs with several priors.
+
+    Song & Mittal, appendix B: the mean over members of risk score minus prior.
+    """
+    places = scores.conditions
+    chosen = [c for c in scores.where(attacker="adaptive") if places[c]["evaluator"].startswith(RISK)]
+    prior = {name: _prior(name) for name in {places[c]["evaluator"] for c in chosen}}
+    rows = []
+    for facets, own in apart([places[c] for c in chosen], ("dataset", "model")) if len(prior) > 1 else ():
+        for name in sorted(prior, key=prior.__getitem__):
+            for defense in scores.entries:
+                found = rows_of(scores, defense, [chosen[k] for k in own if places[chosen[k]]["evaluator"] == name])
+                inside = found["score"][found["member"].astype(bool)].astype(np.float64) + 0.5
+                if len(inside):
+                    several = [defense] if len(scores.entries) > 1 else []
+                    gain = Value(value=float(inside.mean() - prior[name]), n=len(inside))
+                    values = {"prior": Value(value=prior[name]), "gain": gain}
+                    rows.append(Row(label=", ".join([name, *several, *facets]), values=values))
+    return Table(
+        id="priors",
+        title="Figure 10: risk scores by prior",
+        caption="How much more likely a member is called to be one than before the model was seen, over all splits.",
+        entry="evaluator",
+        columns=(
+            ColumnSpec(key="prior", label="prior", description="Probability of membership before anything is seen."),
+            ColumnSpec(key="gain", label="score minus prior", description="Mean over members.", better="lower"),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _prior(name: str) -> float:
+    found = re.search(r"prior=([\d.e-]+)", name)
+    return float(found[1]) if found else 0.5
 
 
 def _kept(own: Columns) -> dict[str, Value]:

@@ -8,12 +8,14 @@ import numpy as np
 from imharness.stats import NotTestable, correlate
 from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, missing
 from imharness.tracks import Query
+from imharness_membership.risk import SLACK
 from imharness_membership.tables.cells import UNDEFENDED, apart, over_splits, rows_of
 
 THREE = ("harness/lira", "harness/rmia", "harness/privacy-risk")
 AGREED = "all three"
 TOP = 0.1
 """The share of members that counts as the most exposed ones."""
+TENTHS = 10
 HIGH = 0.75
 """The removed members above this share of all members are compared with the other removed ones."""
 
@@ -155,3 +157,38 @@ def _removed(score: np.ndarray, high: np.ndarray, moved: np.ndarray) -> dict[str
         for key, kept in (("high", high), ("rest", ~high))
     }
     return {"correlation": correlation, **means}
+
+
+def sensitivity_by_score(query: Query) -> Table:
+    """Return quartiles and mean of the members' sensitivity by their privacy risk score (Song & Mittal, figure 7)."""
+    pairs = query(
+        "SELECT dataset, model, score, sensitivity FROM evaluate e JOIN sensitivity USING (dataset, model, defense, "
+        f"row) WHERE e.split = 0 AND adaptive AND member AND evaluator = '{THREE[2]}' ORDER BY dataset, model, row"
+    )
+    said, moved = pairs["score"].astype(np.float64) + 0.5, pairs["sensitivity"].astype(np.float64)
+    tenth = np.clip(np.floor((said + SLACK) * TENTHS), 0, TENTHS - 1).astype(int)
+    places = [{name: str(pairs[name][i]) for name in ("dataset", "model")} for i in range(len(said))]
+    rows = []
+    for facets, own in apart(places, ("dataset", "model")):
+        here = np.array(own)
+        for number in np.unique(tenth[here]).tolist():
+            found = moved[here[tenth[here] == number]]
+            last = number == TENTHS - 1
+            label = f"score {number / TENTHS:.1f} to {'' if last else 'below '}{(number + 1) / TENTHS:.1f}"
+            first, third = np.quantile(found, [0.25, 0.75])
+            values = {"first": first, "mean": found.mean(), "third": third}
+            kept = {key: Value(value=float(value), n=len(found)) for key, value in values.items()}
+            rows.append(Row(label=", ".join([label, *facets]), values=kept))
+    columns = [
+        ColumnSpec(key=key, label=label, unit="member", description=f"{label.capitalize()} of the sensitivity.")
+        for key, label in (("first", "first quartile"), ("mean", "mean"), ("third", "third quartile"))
+    ]
+    return Table(
+        id="sensitivity-by-score",
+        title="Figure 7: sensitivity by risk score",
+        caption="What the removal of a member does to the model, by the tenth in which its privacy risk score lies. "
+        "First members of the first split, undefended.",
+        entry="risk score",
+        columns=tuple(columns),
+        rows=tuple(rows),
+    )

@@ -17,8 +17,6 @@ from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profiles import load_profile
 
 POINTED = [own for own in published_tables() if compare(own, None).series]
-OUT_OF_REACH = {"membership/7": {"harness/ch-mnist", "harness/car196"}, "membership/5": {"harness/densenet-bc"}}
-"""What the profile has not, by table."""
 
 
 def options_of(command: str) -> dict[str, list[str]]:
@@ -56,8 +54,8 @@ def asks(table: PublishedTable, row: str = "", column: str = "") -> list[Ask]:
 @pytest.mark.parametrize("table", POINTED, ids=lambda table: table.address)
 def test_every_command_is_read_and_plans_cells(table: PublishedTable) -> None:
     found = runs(table, asks(table))
-    assert set(found.without) == OUT_OF_REACH.get(table.address, set())
-    assert found.commands or table.address == "membership/7"
+    assert not found.without
+    assert found.commands
     for command in found.commands:
         assert planned(command, first=True).tasks
 

@@ -10,7 +10,7 @@ from imharness.components.registry import installed
 from imharness.errors import HarnessError, Unavailable
 
 CPU = torch.device("cpu")
-NAMES = ("location30", "purchase100", "texas100", "cifar100", "mnist")
+NAMES = ("location30", "purchase100", "texas100", "cifar100", "mnist", "ch-mnist")
 
 
 @pytest.fixture
@@ -102,3 +102,21 @@ def test_the_real_files(shared_data, monkeypatch) -> None:
     digits = built("mnist")
     assert digits.features.shape == (10_000, 1, 28, 28)
     assert torch.bincount(digits.labels).min() > 800
+
+
+def test_tiles_of_tissue_have_their_rows_of_grey_levels_and_the_class_last(folder) -> None:
+    levels = np.arange(64 * 64) % 256
+    rows = [",".join(map(str, [*(levels if label == 3 else 255 - levels), label])) for label in (3, 8, 3)]
+    head = ",".join([*(f"pixel{number:04d}" for number in range(64 * 64)), "label"])
+    put(folder, "ch-mnist/hmnist_64_64_L.csv", "\n".join([head, *rows]))
+    found = built("ch-mnist")
+    assert (found.features.shape, found.labels.tolist(), found.classes) == ((3, 1, 64, 64), [0, 1, 0], 2)
+    np.testing.assert_allclose(found.features[0, 0, 0].numpy(), np.arange(64) / 255, rtol=1e-6)
+    np.testing.assert_allclose(found.features[1, 0, 3, 63].numpy(), 0, atol=1e-6)
+    for spoilt, said in (
+        ([row.replace("255", "256") for row in rows], "between 0 and 255"),
+        (["1," + row for row in rows], "rows have 4098 numbers; expected 4096 grey levels"),
+    ):
+        put(folder, "ch-mnist/hmnist_64_64_L.csv", "\n".join([head, *spoilt]))
+        with pytest.raises(HarnessError, match=said):
+            built("ch-mnist")

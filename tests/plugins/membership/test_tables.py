@@ -456,3 +456,43 @@ def test_a_curve_is_dense_where_few_are_accused() -> None:
     for rate, found in zip(x[1:-1], y[1:-1], strict=True):
         allowed = round(rate * 20_000)
         assert found == np.mean(score[member] > order[allowed])
+
+
+def test_the_outputs_of_a_network_are_no_estimate_where_risk_scores_are_one(world: World) -> None:
+    """All rows get .75 by the score and .99 by the network, and half of them are members: errors of .25 and .49."""
+    world.trained(PLAIN, 0.5)
+    world.guess(PLAIN, "harness/privacy-risk", [0.25] * 4)
+    assert "estimates" not in {table.id for table in world.report().tables}, "a contrast takes both"
+    world.guess(PLAIN, "harness/neural[width=64]", [float(np.log(99))] * 4)
+    world.guess(PLAIN, "harness/neural[width=64]", WRONG, adaptive=False)
+    table = next(table for table in world.report().tables if table.id == "estimates")
+    assert [column.label for column in table.columns] == ["harness/privacy-risk", "harness/neural[width=64]"]
+    own = world.table("estimates")[PLAIN]
+    assert (own["e0"], own["e1"]) == (pytest.approx(0.25), pytest.approx(0.49, abs=1e-6))
+
+
+def test_risk_above_the_prior_is_told_where_there_are_several_priors(world: World) -> None:
+    world.trained(PLAIN, 0.5)
+    world.guess(PLAIN, "harness/privacy-risk", [0.4, 0.2, -0.1, -0.3])
+    assert "priors" not in {table.id for table in world.report().tables}
+    world.guess(PLAIN, "harness/privacy-risk[prior=0.1]", [-0.3, -0.2, -0.5, -0.5])
+    found = world.table("priors")
+    assert list(found) == ["harness/privacy-risk[prior=0.1]", "harness/privacy-risk"]
+    assert [row["prior"] for row in found.values()] == [0.1, 0.5]
+    assert [row["gain"] for row in found.values()] == pytest.approx([0.25 - 0.1, 0.8 - 0.5])
+
+
+def test_sensitivity_by_risk_score_and_the_spread_of_scores(world: World) -> None:
+    world.trained(PLAIN, 0.5)
+    world.guess(PLAIN, "harness/privacy-risk", RIGHT)  # members have .9 and .7, in turn
+    rows = ROW[MEMBER]
+    moved = np.where(np.arange(len(rows)) % 2 == 0, np.arange(len(rows)), -1.0)
+    world.put("sensitivity", {"defense": PLAIN}, {"rows": 20, "split": 0}, {"row": rows, "sensitivity": moved})
+    found = world.table("sensitivity-by-score")
+    assert list(found) == ["score 0.7 to below 0.8", "score 0.9 to 1.0"]
+    assert found["score 0.7 to below 0.8"] == {"first": -1, "mean": -1, "third": -1}
+    first, third = np.quantile(np.arange(0, 20, 2), [0.25, 0.75])
+    assert found["score 0.9 to 1.0"] == {"first": first, "mean": 9, "third": third}
+    (curve,) = next(chart for chart in world.report().charts if chart.id == "risk-scores").series
+    assert curve.x == pytest.approx([0.7, 0.9], abs=1e-6)
+    assert curve.y == (0.5, 1.0)

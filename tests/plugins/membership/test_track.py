@@ -30,19 +30,25 @@ batch_size = 16
 time_limit_s = 300
 
 [tracks."harness/membership"]
-select = { dataset = ["digits"], model = ["mlp[hidden=[32]]"], defense = ["plain-training", "label-smoothing", "masking[top_k=1]"], evaluator = ["confidence", "confidence[per_class=False]", "privacy-risk", "lira", "rmia", "label-only"] }
+select = { dataset = ["digits"], model = ["mlp[hidden=[32]]"], defense = ["plain-training", "label-smoothing", "masking[top_k=1]"], evaluator = ["confidence", "confidence[per_class=False]", "privacy-risk", "lira", "rmia", "label-only", "neural-known[epochs=2,width=8]", "white-box-known[epochs=2,width=8]"] }
 options = { splits = 2, part = 100, epochs = 8, learning_rate = 0.01, references = 4, copies = 2, sensitivity_rows = 6 }
 """  # noqa: E501
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the finished run of `PROFILE`."""
     folder = tmp_path_factory.mktemp("membership")
     (folder / "small.toml").write_text(PROFILE)
     words = ["run", "--track", "membership", "--profile", str(folder / "small.toml"), "--workers", "0"]
     words += ["--store", str(folder / "store"), "--site", str(folder / "site")]
     result = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tables(folder: Path) -> dict[str, dict]:
     board = json.loads((folder / "store" / "boards" / "harness--membership.json").read_text())
     return {table["id"]: {row["label"]: row["values"] for row in table["rows"]} for table in board["tables"]}
 
@@ -92,9 +98,8 @@ def test_every_evaluator_is_asked_about_a_network_that_saw_none_of_the_rows(tabl
 
 
 def test_the_tables_of_the_paper_are_there_and_hold_numbers(tables) -> None:
-    assert {"defenses", "rates", "accuracy", "evaluators", "thresholds", "risk", "classes", "sensitivity"} <= set(
-        tables
-    )
+    wanted = {"defenses", "rates", "accuracy", "evaluators", "thresholds", "risk", "classes", "sensitivity"}
+    assert wanted | {"estimates", "sensitivity-by-score"} <= set(tables)
     plain = tables["accuracy"]["harness/plain-training"]
     assert all(0.2 < value["value"] < 1 for key, value in plain.items() if key.startswith("e"))
     gain = tables["thresholds"]["harness/confidence"]
@@ -188,3 +193,16 @@ def test_attacks_by_reference_models_are_given_what_networks_say_of_mirrored_and
             with torch.no_grad():
                 odds = log_odds(network(seen).softmax(dim=1), y)
             torch.testing.assert_close(torch.tensor(views[number - 1]), odds, rtol=1e-3, atol=1e-3)
+
+
+def test_the_embedding_has_all_rows_of_the_classes_at_both_ends(folder: Path, tmp_path: Path) -> None:
+    words = ["membership", "embeddings", "--store", str(folder / "store"), "--out", str(tmp_path / "seen.svg")]
+    found = CliRunner().invoke(cli, [*words, "--fewest", "2"])
+    assert found.exit_code == 0, found.output
+    assert "200 rows of 10 classes" in found.output  # 100 members and 100 non-members; five classes at each end are all
+    text = (tmp_path / "seen.svg").read_text()
+    assert text.startswith("<?xml")
+    few = CliRunner().invoke(cli, [*words, "--fewest", "90"])
+    assert "fewer than two classes have 90 members" in str(few.exception)
+    other = CliRunner().invoke(cli, [*words, "--defense", "l2"])
+    assert "has 0 networks" in str(other.exception)

@@ -1,0 +1,82 @@
+"""AlexNet and VGG-19 as they are trained on images of 32x32 px: the convolutions, and one linear layer behind them.
+
+Krizhevsky, "One weird trick for parallelizing convolutional neural networks" (2014); Simonyan & Zisserman, "Very Deep
+Convolutional Networks for Large-Scale Image Recognition" (ICLR 2015), configuration E with batch normalisation.
+Song & Mittal (USENIX Security 2021, section 4.2.1) attack both, of no stated depth.
+"""
+
+import torch
+from torch import nn
+
+from imharness.data import seeded_init
+from imharness.errors import UsageError
+from imharness.membership import Info, Model, NetworkFactory, hookimpl
+
+SMALLEST = 32
+"""The smallest side of an image, px; five times it is halved."""
+
+
+class AlexNet(Model):
+    """Five convolutions with max pooling, the first of 11x11 with a stride of 4; rows are images (C, H, W)."""
+
+    info = Info(id="harness/alexnet", version="1", paper="krizhevsky2014")
+
+    def build(self, device: torch.device) -> NetworkFactory:
+        """Return a factory of networks that give logits."""
+
+        def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
+            _check(self, shape)
+            with seeded_init(rng):
+                return nn.Sequential(
+                    nn.Conv2d(shape[0], 64, 11, 4, 5),
+                    nn.ReLU(),
+                    nn.MaxPool2d(2),
+                    nn.Conv2d(64, 192, 5, 1, 2),
+                    nn.ReLU(),
+                    nn.MaxPool2d(2),
+                    nn.Conv2d(192, 384, 3, 1, 1),
+                    nn.ReLU(),
+                    nn.Conv2d(384, 256, 3, 1, 1),
+                    nn.ReLU(),
+                    nn.Conv2d(256, 256, 3, 1, 1),
+                    nn.ReLU(),
+                    nn.MaxPool2d(2),
+                    *_end(256, classes),
+                ).to(device)
+
+        return network
+
+
+class Vgg19(Model):
+    """Sixteen 3x3 convolutions, each with batch normalisation, and max pooling; rows are images (C, H, W)."""
+
+    info = Info(id="harness/vgg19", version="1", paper="simonyan2015")
+
+    def build(self, device: torch.device) -> NetworkFactory:
+        """Return a factory of networks that give logits."""
+
+        def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
+            from torchvision.models import vgg19_bn
+
+            _check(self, shape)
+            with seeded_init(rng):
+                features = vgg19_bn().features
+                if shape[0] != features[0].in_channels:
+                    features[0] = nn.Conv2d(shape[0], features[0].out_channels, 3, 1, 1)
+                return nn.Sequential(*features, *_end(512, classes)).to(device)
+
+        return network
+
+
+def _check(model: Model, shape: tuple[int, ...]) -> None:
+    if len(shape) != 3 or min(shape[1:]) < SMALLEST:
+        raise UsageError(f"{model.label}: rows must be images of at least 32 px a side, got shape {tuple(shape)}.")
+
+
+def _end(channels: int, classes: int) -> tuple[nn.Module, ...]:
+    return nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes)
+
+
+@hookimpl
+def components() -> list[Model]:
+    return [AlexNet(), Vgg19()]

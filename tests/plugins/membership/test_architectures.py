@@ -1,0 +1,121 @@
+"""Networks that Song and Mittal vary: their sizes are those that are published for CIFAR-10."""
+
+from pathlib import Path
+
+import pytest
+import torch
+import torchvision
+from torch.utils.flop_counter import FlopCounterMode
+from torchvision.models import get_model
+
+from imharness.components.registry import installed
+from imharness.data import generator
+from imharness.errors import Unavailable, UsageError
+from imharness.planning.plan import plan_track
+from imharness.planning.profiles import load_profile
+from imharness_membership.models.densenet_bc import DenseNetBc
+from imharness_membership.models.fine_tuned import WEIGHTS
+from imharness_membership.stacked import answers_of, is_chain, stack_weights
+from imharness_membership.work import IMAGES
+
+PLAIN = "harness/plain-training"
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [
+        ("alexnet", 2.47),
+        ("vgg19", 20.04),
+        ("densenet-bc[depth=100,growth=12]", 0.77),
+        ("densenet-bc", 25.62),
+        ("wrn[width=10]", 36.48),
+    ],
+)
+def test_the_networks_have_as_many_parameters_as_published(name: str, millions: float) -> None:
+    """The repository that the paper's DenseNet is from prints them, on CIFAR-10 and in millions."""
+    with torch.device("meta"):
+        network = installed().one("model", name).build(torch.device("meta"))((3, 32, 32), 10, generator(0))
+    assert round(sum(own.numel() for own in network.parameters()) / 1e6, 2) == millions
+
+
+@pytest.mark.parametrize("name", ["alexnet", "vgg19", "densenet-bc[depth=10,growth=4]"])
+def test_each_starts_where_its_generator_says_and_learns_images_of_any_colours(name: str) -> None:
+    make = installed().one("model", name).build(CPU)
+    first, again, other = (make((1, 32, 32), 7, generator(seed)).state_dict() for seed in (1, 1, 2))
+    assert all(torch.equal(first[key], again[key]) for key in first)
+    assert any(not torch.equal(first[key], other[key]) for key in first)
+    network = make((1, 32, 48), 7, generator(0))
+    found = network(torch.rand(2, 1, 32, 48))
+    assert found.shape == (2, 7)
+    found.square().sum().backward()
+    assert all(own.grad is not None for own in network.parameters())
+    with pytest.raises(UsageError, match="rows must be images"):
+        make((446,), 7, generator(0))
+
+
+def test_densenets_have_whole_blocks() -> None:
+    with pytest.raises(ValueError, match="multiple of 6"):
+        DenseNetBc(depth=121)
+
+
+@pytest.mark.parametrize("name", ["alexnet", "vgg19", "densenet-bc[depth=100,growth=12]"])
+def test_operations_are_those_that_torch_counts(name: str) -> None:
+    model = installed().one("model", name)
+    network = model.build(CPU)((3, 32, 32), 10, generator(0)).eval()
+    with FlopCounterMode(display=False) as counted, torch.no_grad():
+        network(torch.rand(1, 3, 32, 32))
+    own = next(cost for kind, cost in IMAGES.items() if kind in model.label)
+    assert counted.get_total_flops() == pytest.approx(own, rel=0.02)
+
+
+def test_the_paper_profile_trains_the_architectures_of_figures_4_and_12() -> None:
+    """Three depths, three widths and three activations, with the defense of figure 12; sigmoid not on Texas100."""
+    for dataset, defense, others in (("purchase100", "advreg", 6), ("texas100", "memguard", 4)):
+        only = {"dataset": [f"harness/{dataset}"], "evaluator": ["harness/confidence"]}
+        graph = plan_track("harness/membership", load_profile("paper"), installed(), only=only, whole=True)
+        met: dict[str, set[str]] = {}
+        for task in graph.tasks.values():
+            if task.spec.step == "evaluate":
+                parts = task.spec.components
+                met.setdefault(parts["model"].label, set()).add(parts.get("matched", parts["defense"]).label)
+        few = [own for own in met.values() if len(own) == 2]
+        assert len(few) == others
+        assert all({own.partition("[")[0] for own in names} == {PLAIN, f"harness/{defense}"} for names in few)
+        assert all(len(own) > 5 for own in met.values() if len(own) != 2)
+
+
+def test_sigmoid_networks_train_at_once_as_one_by_one() -> None:
+    make = installed().one("model", "mlp[activation=sigmoid,hidden=[8]]").build(CPU)
+    networks = [make((6,), 3, generator(seed)) for seed in range(2)]
+    assert is_chain(networks[0])
+    assert any(isinstance(layer, torch.nn.Sigmoid) for layer in networks[0])
+    x = torch.rand(2, 5, 6, generator=generator(9))
+    together = answers_of(networks[0])(stack_weights(networks), x)
+    torch.testing.assert_close(together, torch.stack([network(own) for network, own in zip(networks, x, strict=True)]))
+
+
+def test_fine_tuning_starts_from_the_weights_of_imagenet_with_a_new_last_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
+    model = installed().one("model", "fine-tuned-resnet50")
+    with pytest.raises(Unavailable, match="resnet50"):
+        model.build(CPU)
+    published = get_model("resnet50", weights=None)
+    file = tmp_path / WEIGHTS.file
+    file.parent.mkdir(parents=True)
+    torch.save(published.state_dict(), file)
+    monkeypatch.setattr(type(WEIGHTS), "fits", lambda self, file: True)
+    make = model.build(CPU)
+    first, other = make((3, 64, 64), 196, generator(1)).eval(), make((3, 64, 64), 196, generator(2)).eval()
+    images = torch.rand(2, 3, 64, 64, generator=generator(3))
+    normal = torchvision.transforms.functional.normalize(images, [0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    published.fc = first[1].fc
+    torch.testing.assert_close(first(images), published.eval()(normal))
+    assert first(images).shape == (2, 196)
+    assert not torch.equal(first[1].fc.weight, other[1].fc.weight)
+    assert torch.equal(first[1].conv1.weight, other[1].conv1.weight)
+    assert all(own.requires_grad for own in first.parameters())
+    with pytest.raises(UsageError, match="colour images"):
+        make((1, 64, 64), 8, generator(0))
