@@ -130,6 +130,25 @@ def test_the_fastest_certified_defense_is_four_times_slower_than_the_slowest_pur
     assert round(fastest / slowest) == 4
 
 
+def test_the_times_of_densepure_leave_fewer_passes_than_two_runs_of_two_steps():
+    """Its time beyond smoothing without a denoiser, in times of the one pass of DDRS (notes of table 3)."""
+    passes = []
+    for name, key in (("iqa/3-certified", "ms"), ("iqa/21", "seconds")):
+        table = find_table(name)
+        (column,) = (i for i, c in enumerate(table.columns) if c.key == key)
+        time = {row.label: row.values[column].value or 0.0 for row in table.rows}
+        passes.append((time["DP"] - time["RS"]) / (time["DDRS"] - time["RS"]))
+    assert passes == pytest.approx([2.47, 2.27], abs=0.005)
+
+
+def test_shares_of_wins_are_multiples_of_the_conditions_that_the_notes_name():
+    """351 and 48 conditions have no place for the data set; a share is printed with two digits."""
+    for name, conditions in (("iqa/10", 351), ("iqa/15", 351), ("iqa/16", 48), ("iqa/17", 48)):
+        for row in find_table(name).rows:
+            for share in (v.value for v in row.values if v.value is not None):
+                assert abs(round(share * conditions / 100) * 100 / conditions - share) < 0.0051, (name, row.label)
+
+
 def test_finding_a_table_that_is_not_there_names_the_nearest():
     with pytest.raises(UsageError, match=r"no published table is called 'iqa/22'. Did you mean 'iqa/2'"):
         find_table("iqa/22")
