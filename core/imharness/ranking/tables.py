@@ -72,10 +72,10 @@ def win_table(paired: PairedScores) -> Table:
     merged = len(paired.tested) < len(paired.conditions)
     pooled = f" Conditions that differ in {' and '.join(paired.pooled)} alone are one." if merged else ""
     caption = (
-        f"Percentage of conditions in which the row beats the column: {paired.about}.{pooled} One-sided Wilcoxon signed-rank "
-        f"test{f' over the means of {sources}' if sources else ''}, alpha {ALPHA:g}, corrected by Holm over "
-        f"{wins.comparisons} tests, each entry against each other one in each condition; differences of 0 are left "
-        f"out. The smallest p that {most} {what}s can have after correction is "
+        f"Percentage of conditions in which the row beats the column: {paired.about}.{pooled} One-sided Wilcoxon "
+        f"signed-rank test{f' over the means of {sources}' if sources else ''}, alpha {ALPHA:g}, corrected by Holm "
+        f"over {wins.comparisons} tests, each entry against each other one in each condition; differences of 0 are "
+        f"left out. The smallest p that {most} {what}s can have after correction is "
         f"{min(1.0, wins.comparisons * 0.5**most):.2g}. Over all conditions together, the simultaneous intervals of "
         f"the board tell {told} of {len(labels) * (len(labels) - 1) // 2} pairs apart."
     )

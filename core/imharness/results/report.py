@@ -32,9 +32,9 @@ class PairedScores:
     `values` has one array ``(entries, units)`` per condition, NaN where there is no finite number: of float32, or of
     float64 where rounding would take away what entries differ by, as of scores of 1e6 that differ by 0.01. `clusters`
     has, for each condition, the cluster of each unit; it is empty if units are independent. Clusters with the same name
-    are the same in all conditions. `cluster_unit` says what a cluster is, such as "photograph". `pooled` are facets that
-    the tests of who beats whom disregard: conditions that differ in nothing else are one condition, with the units of
-    all. For `over`, `balanced` and `incomplete` see `Comparison`.
+    are the same in all conditions. `cluster_unit` says what a cluster is, such as "photograph". `pooled` are facets
+    that the tests of who beats whom disregard: conditions that differ in nothing else are one condition, with the units
+    of all. For `over`, `balanced` and `incomplete` see `Comparison`.
     """
 
     id: str

@@ -67,7 +67,15 @@ def test_every_table_of_the_four_papers_is_there_or_listed_with_its_reason():
     }
     assert found == {paper: {str(i + 1) for i in range(n)} for paper, n in PUBLISHED.items()}
     left_out = {t.address for t in published_tables() if t.left_out}
-    assert left_out == {"iqa/1", "iqa/7", "iqa/8", "iqa/figure-5", "perceptual/2", "reconstruction/3"}
+    assert left_out == {
+        "iqa/1",
+        "iqa/7",
+        "iqa/8",
+        "iqa/figure-5",
+        "perceptual/2",
+        "perceptual/figure-6",
+        "reconstruction/3",
+    }
     assert sum(len(row) for table in TABLES for row in printed(table)) > 3500
 
 
@@ -110,6 +118,11 @@ def test_numbers_of_scattered_tables_stand_in_the_text(name, text_of):
     known.update(str(float(n)) for n in re.findall(r"(\d+\.\d+)M\b", text))
     missing = [n for own in printed(table) for n in own if n not in known and f"{float(n):g}" not in known]
     assert not missing
+
+
+def test_shares_of_same_are_those_of_pairs_and_sentinels_together():
+    whole, sentinels, pairs = (row.values[0].value for row in find_table("perceptual/section-2.2").rows[:3])
+    assert whole == round((160 * pairs + 40 * sentinels) / 200, 1)
 
 
 def test_win_rates_have_an_empty_diagonal_and_no_pair_beats_each_other_always():
