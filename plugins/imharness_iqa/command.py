@@ -168,7 +168,8 @@ def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], 
 def sampling(store: str, per_cluster: int, as_json: bool) -> None:
     """Draw up to ten clustered subsets of each data set that share no image, and test whether the draw matters.
 
-    Kruskal-Wallis test over the draws, for f(x), f(x'), f(D(x)) and f(D(x')): table 5 of the paper.
+    Kruskal-Wallis test over the draws, for f(x), f(x'), f(D(x)) and f(D(x')). A second table is table 5 of the paper:
+    D, SROCC, R and SSIM of each metric, fixed black-box attack and purification in each draw.
     """
     from imharness.commands import console, query
     from imharness_iqa.tables.sampling import studies
