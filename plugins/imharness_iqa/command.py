@@ -1,20 +1,25 @@
-"""`harness iqa`: calibrate attacks, import results of others, check subsets."""
+"""`harness iqa`: calibrate attacks, import results of others, check subsets, export attacked images."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from imharness.commands import Group, device_option, json_option, seed_option, site_option, store_option
+from imharness.commands import Group, assets_option, device_option, json_option, seed_option, site_option, store_option
+
+if TYPE_CHECKING:
+    from imharness_iqa.adversarial import Attacked
 
 
 @click.group(cls=Group)
 def iqa() -> None:
-    """Calibrate attacks, import external results, and check that a subset does not change the scores."""
+    """Calibrate attacks, import and export results, and check that a subset does not change the scores."""
 
 
 @iqa.command()
@@ -168,7 +173,8 @@ def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], 
 def sampling(store: str, per_cluster: int, as_json: bool) -> None:
     """Draw up to ten clustered subsets of each data set that share no image, and test whether the draw matters.
 
-    Kruskal-Wallis test over the draws, for f(x), f(x'), f(D(x)) and f(D(x')): table 5 of the paper.
+    Kruskal-Wallis test over the draws, for f(x), f(x'), f(D(x)) and f(D(x')). A second table is table 5 of the paper:
+    D, SROCC, R and SSIM of each metric, fixed black-box attack and purification in each draw.
     """
     from imharness.commands import console, query
     from imharness_iqa.tables.sampling import studies
@@ -182,6 +188,41 @@ def sampling(store: str, per_cluster: int, as_json: bool) -> None:
             (row.label, *(_shown(row.values[c.key].value, c.decimals) for c in table.columns)) for row in table.rows
         ]
         console.table(table.title, ["score", *(column.label for column in table.columns)], rows)
+
+
+@iqa.command()
+@store_option()
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="New folder to write.")
+@click.option(
+    "--licence", required=True, metavar="ADDRESS", help="Address of the licence of the images; ask their data sets."
+)
+@assets_option("data")
+def export(store: str, out: Path, licence: str, assets: Path | None) -> None:
+    """Write the attacked images of the latest run as a data set: PNG files, index.csv and Croissant metadata."""
+    from imharness.commands import add_assets, console
+    from imharness.errors import UsageError
+    from imharness_iqa.adversarial import write
+
+    if assets is not None:
+        add_assets(assets)
+    if out.exists() and any(out.iterdir()):
+        raise UsageError(f"{out} is not empty; name a new folder.")
+    console.say(f"{write(out, _attacked(store), licence)} attacked images in {out}")
+
+
+def _attacked(store: str) -> Iterator[Attacked]:
+    """Yield the attacked images of a store's latest run."""
+    from imharness.commands import find, finished, place
+    from imharness_iqa.adversarial import Attacked
+    from imharness_iqa.steps import stored_images
+
+    for task in finished(store, "harness/iqa", "attack"):
+        images = find("dataset", task.labels["dataset"]).build(place("cpu"))  # type: ignore[attr-defined]
+        images = images.first(len(task.output.rows["name"]))
+        facts = {kind: task.labels[kind] for kind in ("dataset", "metric")}
+        facts |= {"attack": str(task.options["method"]), "strength": str(task.options["strength"])}
+        facts["knows"] = task.labels.get("defense", "")
+        yield Attacked(facts, images, stored_images(images, task.output), task.output.rows["score"].tolist())
 
 
 def _shown(value: float | None, decimals: int) -> str:

@@ -57,7 +57,7 @@ def _varied(batch: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 
 
 def bounds(network: nn.Module, data: ImageSet, device: torch.device) -> tuple[float, float]:
-    """Return (lower, upper) by the rule of Guardians of Image Quality, appendix A.2, on the clean images.
+    """Return (lower, upper) by the rule of Guardians of Image Quality, appendix A.3.2, on the clean images.
 
     Upper: the highest score. Lower: the lowest of the scores at JPEG quality 10 and of uniform noise.
     """

@@ -36,10 +36,18 @@ def label_range(images: ImageSet) -> tuple[float, float]:
 
 
 def tuned(
-    metric: TrainableMetric, plan: TuningPlan, context: TrainingContext, device: torch.device, loss: Loss
+    metric: TrainableMetric,
+    plan: TuningPlan,
+    context: TrainingContext,
+    device: torch.device,
+    loss: Loss,
+    *,
+    scale_free: bool = False,
 ) -> Trained:
     """Train the metric's network on `loss` with AdamW and a cosine schedule; a checkpoint ends each epoch.
 
+    `scale_free`: whether a linear map of the scores leaves the loss as it is. The line that fits the labels of the
+    training images best is then applied afterwards, as the authors of such a loss do (Li et al., ACM MM 2020).
     The weights are rounded to float16, in which they are stored, before the numbers of the card are measured.
     """
     images = context.data["train"]
@@ -62,6 +70,11 @@ def tuned(
 
     parts = {"network": network, "optimiser": optimiser, "schedule": schedule}
     context.loop(parts, plan.epochs * per_epoch, step, every=per_epoch)
+    if scale_free:
+        scores = _scores(network.eval(), images, device, plan.batch)
+        slope, offset = np.polyfit(scores, labels.numpy().astype(float), 1)
+        with torch.no_grad():
+            metric.rescale(network, float(slope), float(offset))
     weights = {n: t.half() if t.is_floating_point() else t for n, t in network.state_dict().items()}
     network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in weights.items()})
     before = metric.tuned_network(device)
@@ -85,11 +98,17 @@ def _shuffled(images: ImageSet, size: int, rng: torch.Generator) -> list[list[in
 
 
 @torch.no_grad()
+def _scores(network: torch.nn.Module, images: ImageSet, device: torch.device, size: int) -> np.ndarray:
+    """Return the scores in the order of the images."""
+    found = np.zeros(len(images))
+    for positions in images.batches(size):
+        found[positions] = network(images.load(positions).to(device)).cpu().numpy()
+    return found
+
+
 def _srocc(network: torch.nn.Module, images: ImageSet, device: torch.device, size: int) -> float:
-    scores = [network(images.load(positions).to(device)) for positions in images.batches(size)]
-    return round(
-        correlate(torch.cat(scores).cpu().numpy(), np.asarray(images.columns["mos"], float), "spearman").value, 4
-    )
+    scores = _scores(network, images, device, size)
+    return round(correlate(scores, np.asarray(images.columns["mos"], float), "spearman").value, 4)
 
 
 class ApgdTraining(TrainingDefense):

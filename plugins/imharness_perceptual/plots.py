@@ -12,6 +12,8 @@ from imharness.files import NO_MARKUP
 from imharness.images import Images
 
 BLUE = "#0072b2"
+ZERO = 1e-3
+"""A weight below this counts as zero, as in figure 10 of the paper: heads of release 0.0 give its five shares."""
 
 
 @contextmanager
@@ -52,6 +54,16 @@ def disagreements(first: np.ndarray, second: np.ndarray, count: int) -> tuple[np
     return order[:count][gap[order[:count]] > 0], order[::-1][:count][gap[order[::-1][:count]] < 0]
 
 
+def agreements(first: np.ndarray, second: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions of the images that both metrics rank among the nearest, and among the farthest.
+
+    The first are those whose higher rank is lowest, the second those whose lower rank is highest.
+    """
+    ranks = np.stack([scipy.stats.rankdata(first), scipy.stats.rankdata(second)])
+    near, far = np.argsort(ranks.max(axis=0), kind="stable"), np.argsort(-ranks.min(axis=0), kind="stable")
+    return near[:count], far[:count]
+
+
 def gallery(rows: Sequence[tuple[str, Images, Images, Sequence[str]]], file: Path) -> None:
     """Draw rows of (title, references, images, captions), references above images."""
     with _pyplot() as pyplot:
@@ -72,7 +84,7 @@ def gallery(rows: Sequence[tuple[str, Images, Images, Sequence[str]]], file: Pat
 
 
 def learnt_weights(weights: Mapping[str, np.ndarray], file: Path) -> dict[str, float]:
-    """Draw the weights of every layer, largest first; return the share of zeros by layer."""
+    """Draw the weights of every layer, largest first; return the share below `ZERO` by layer."""
     layers = sorted((name for name in weights if name.startswith("weights.")), key=lambda n: int(n.partition(".")[2]))
     if not layers:
         raise UsageError("the file contains no weights of channels; `harness train lpips` writes a file with them.")
@@ -83,7 +95,7 @@ def learnt_weights(weights: Mapping[str, np.ndarray], file: Path) -> dict[str, f
         zeros = {}
         for axis, name in zip(axes[0], layers, strict=True):
             values = np.sort(np.asarray(weights[name], dtype=np.float64))[::-1]
-            zeros[name] = float((values == 0).mean())
+            zeros[name] = float((values < ZERO).mean())
             axis.plot(values, color=BLUE)
             axis.set_title(f"layer {name.partition('.')[2]}: {zeros[name]:.0%} zero", fontsize=9)
             axis.set_xlabel("channel")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from imharness.commands import Group, assets_option, seed_option, store_option
+from imharness.commands import Choice, Group, assets_option, seed_option, store_option
 
 TRACK = "harness/perceptual"
 STORE = store_option()
@@ -78,13 +78,16 @@ def tests(store: str, out: Path) -> None:
 )
 @assets_option("data")
 def disagreements(first: str, second: str, store: str, out: Path, images: int, assets: Path | None) -> None:
-    """Draw the images that metric FIRST finds near and SECOND finds far, and the reverse."""
+    """Draw the images that metric FIRST finds near and SECOND finds far, the reverse, and those on which both agree.
+
+    These are figures 6 and 11 of LPIPS, where FIRST is SSIM and SECOND a deep network.
+    """
     import numpy as np
 
     from imharness.commands import add_assets, component, console, find, place, query
     from imharness.errors import UsageError
+    from imharness_perceptual.plots import agreements, gallery
     from imharness_perceptual.plots import disagreements as found
-    from imharness_perceptual.plots import gallery
 
     if assets is not None:
         add_assets(assets)
@@ -105,30 +108,48 @@ def disagreements(first: str, second: str, store: str, out: Path, images: int, a
     data = find("dataset", dataset).build(place("cpu"))  # type: ignore[attr-defined]
     position = {name: i for i, name in enumerate(data.names)}
     drawn = []
-    for (near, far), chosen in zip((labels, labels[::-1]), found(*values, images), strict=True):
+    one, other = labels
+    titles = [f"{near} says near, {far} says far" for near, far in (labels, labels[::-1])]
+    titles += [f"{one} and {other} say {what}" for what in ("near", "far")]
+    kinds = (*found(*values, images), *agreements(*values, images))
+    if not any(map(len, kinds[:2])):
+        raise UsageError(f"{one} and {other} rank all images in the same order.")
+    for title, chosen in zip(titles, kinds, strict=True):
         if len(chosen):
             places = [position[names[i]] for i in chosen]
             origins = [position[str(data.columns["reference"][p])] for p in places]
             captions = [f"{values[0][i]:.3g} / {values[1][i]:.3g}" for i in chosen]
-            drawn.append((f"{near} says near, {far} says far", data.load(origins), data.load(places), captions))
-    if not drawn:
-        raise UsageError(f"{labels[0]} and {labels[1]} rank all images in the same order.")
+            drawn.append((title, data.load(origins), data.load(places), captions))
     gallery(drawn, out)
     console.say(f"{out}: {dataset}, distances by {labels[0]} / {labels[1]}")
 
 
 @perceptual.command()
-@click.argument("file", type=click.Path(path_type=Path, exists=True))
+@click.argument("source", metavar="FILE|NET")
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write (svg, pdf, png)."
 )
-def weights(file: Path, out: Path) -> None:
-    """Draw the weights in FILE, which `harness train lpips` wrote, by layer."""
+@click.option(
+    "--release", type=Choice(["0.0", "0.1"]), default="0.1", show_default=True, help="Release of a NET's weights."
+)
+def weights(source: str, out: Path, release: str) -> None:
+    """Draw the weights of channels by layer: of a FILE of `harness train lpips`, or published for a NET.
+
+    NET is alex, vgg or squeeze. A weight below 0.001 counts as zero (LPIPS, figure 10, whose numbers are of release
+    0.0).
+    """
     from imharness.commands import console
+    from imharness.errors import UsageError
     from imharness.files import read_tensors
     from imharness_perceptual.plots import learnt_weights
+    from imharness_vision.lpips import BACKBONES, published_heads
 
-    for layer, share in learnt_weights(
-        {name: tensor.numpy() for name, tensor in read_tensors(file).items()}, out
-    ).items():
+    if source in BACKBONES:
+        heads = published_heads(source, release)  # type: ignore[arg-type]
+        found = {f"weights.{i}": head.numpy() for i, head in enumerate(heads)}
+    elif Path(source).is_file():
+        found = {name: tensor.numpy() for name, tensor in read_tensors(Path(source)).items()}
+    else:
+        raise UsageError(f"{source} is neither a file nor one of {', '.join(BACKBONES)}.")
+    for layer, share in learnt_weights(found, out).items():
         console.say(f"{layer}: {share:.1%} zero")

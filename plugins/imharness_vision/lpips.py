@@ -100,16 +100,33 @@ class FeatureDistance(nn.Module):
         maps = self.backbone((2 * images - 1 - self.shift) / self.scale)
         return [x / (x.square().sum(dim=1, keepdim=True) + EPS**2).sqrt() for x in maps]
 
-    def compare(self, features: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]) -> Scores:
-        """Return the distance of features; those of a single reference serve all images."""
+    def compare(
+        self,
+        features: Sequence[torch.Tensor],
+        reference: Sequence[torch.Tensor],
+        drop: tuple[float, torch.Generator] | None = None,
+    ) -> Scores:
+        """Return the distance of features; those of a single reference serve all images.
+
+        `drop`: the share of squared differences that is set to 0 at random, where the others grow by 1 / (1 - share).
+        """
         found = [
-            torch.einsum("nchw,c->n", (x - y).square(), w) / (x.shape[2] * x.shape[3])
+            torch.einsum("nchw,c->n", dropped((x - y).square(), drop), w) / (x.shape[2] * x.shape[3])
             for x, y, w in zip(features, reference, self.weights, strict=True)
         ]
         return torch.stack(found).sum(dim=0)
 
     def forward(self, images: Images, reference: Images) -> Scores:
         return self.compare(self.features(images), self.features(single(reference)))
+
+
+def dropped(values: torch.Tensor, drop: tuple[float, torch.Generator] | None) -> torch.Tensor:
+    """Return values of which a share is set to 0 at random, with the same mean; `drop`: the share and a CPU stream."""
+    if drop is None:
+        return values
+    share, rng = drop
+    kept = torch.rand(values.shape, generator=rng) >= share
+    return values * kept.to(values.device) / (1 - share)
 
 
 def single(reference: Images) -> Images:
@@ -130,12 +147,18 @@ def published(net: Literal["alex", "vgg", "squeeze"], *, heads: bool) -> Feature
     asset, prefix = BACKBONES[net]
     distance.backbone.load(asset, prefix)
     if heads:
-        file = files("lpips") / "weights" / "v0.1" / f"{net}.pth"
-        with file.open("rb") as opened:
-            linear = torch.load(opened, map_location="cpu", weights_only=True)
-        for number, weight in enumerate(distance.weights):
-            weight.data.copy_(linear[f"lin{number}.model.1.weight"].flatten())
+        for weight, head in zip(distance.weights, published_heads(net), strict=True):
+            weight.data.copy_(head)
     return distance
+
+
+def published_heads(
+    net: Literal["alex", "vgg", "squeeze"], release: Literal["0.0", "0.1"] = "0.1"
+) -> list[torch.Tensor]:
+    """Return the published weights of the channels, a vector for each layer, from the package lpips."""
+    with (files("lpips") / "weights" / f"v{release}" / f"{net}.pth").open("rb") as opened:
+        linear = torch.load(opened, map_location="cpu", weights_only=True)
+    return [linear[f"lin{number}.model.1.weight"].flatten() for number in range(len(linear))]
 
 
 def whole(net: Literal["alex", "vgg", "squeeze"], asset: Asset) -> FeatureDistance:

@@ -130,7 +130,7 @@ def _tell(found: Comparison) -> None:
         console.say(f"not in the profile: {', '.join(found.runs.without)}")
     for line in (*found.differs, *found.entries_differ):
         console.say(f"may differ: {line}")
-    for note in found.table.notes:
+    for note in (*(own.note for own in found.series if own.note), *found.table.notes):
         console.say(f"note: {note}")
     console.say(counts(found))
 

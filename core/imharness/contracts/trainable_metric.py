@@ -41,6 +41,8 @@ class TrainableMetric(NoReferenceMetric):
     """
 
     tuning: ClassVar[TuningPlan]
+    scale_free: ClassVar[bool] = False
+    """Whether `loss` is the same for every linear map of the scores; `rescale` then gives them the scale of labels."""
     weights_package: ClassVar[str] = ""
 
     training: str = Field(
@@ -50,6 +52,18 @@ class TrainableMetric(NoReferenceMetric):
     @abstractmethod
     def network(self, device: torch.device) -> torch.nn.Module:
         """Return the network with the metric's own weights: images ``(N, 3, H, W)`` -> scores ``(N,)``."""
+
+    def loss(self, scores: torch.Tensor, labels: torch.Tensor, span: float) -> torch.Tensor:
+        """Return the loss of scores and labels ``(N,)`` by which the metric itself was trained, one number.
+
+        `span`: the range of the labels. By default the smooth L1 loss of both over the range, quadratic below 0.1.
+        """
+        error = torch.nn.functional.smooth_l1_loss(scores / span, labels / span, beta=0.1, reduction="none")
+        return error.mean()
+
+    def rescale(self, network: torch.nn.Module, slope: float, offset: float) -> None:
+        """Change a network in place, so that its scores s become slope s + offset; only if the loss is `scale_free`."""
+        raise NotImplementedError(f"{self.info.id} is scale_free and has no rescale")
 
     def tuned_network(self, device: torch.device) -> torch.nn.Module:
         """Return the network with the weights of `training`, in evaluation mode and with its parameters frozen."""

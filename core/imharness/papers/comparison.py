@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 
 from imharness.papers.commands import ask_of
 from imharness.papers.order import Order, order_of
@@ -20,6 +21,8 @@ from imharness.results.tables import Table, Value
 
 PROXY = "proxy"
 """The word with which our tables say that something stands in for human judgement."""
+HALF_DIGIT = 0.005
+"""Half a unit of the last printed digit of a share of wins, in %."""
 
 
 def compare(table: PublishedTable, board: Board | None) -> Comparison:
@@ -157,7 +160,10 @@ class _Beside:
         return f"no table {id!r}" if self.board else f"no tables of {self.table.track}"
 
     def _mean_wins(self) -> Series:
-        """Return how often each entry beats the others: the mean over the opponents that both tables have."""
+        """Return how often each entry beats the others: the mean over the opponents that both tables have.
+
+        The note of the quantity says how many of the single cells agree.
+        """
         label, table = "mean share of wins, %", self._tables.get(self.table.matrix)
         names = {line.label: line.ours for line in self.table.rows}
         ours = {
@@ -168,7 +174,9 @@ class _Beside:
         printed = np.array([[np.nan if v.value is None else v.value for v in row.values] for row in self.table.rows])
         place = [list(names).index(name) for name in known]
         theirs = _row_means(printed[np.ix_(place, place)])
-        mine = _row_means(_grid(table, [str(ours[name]) for name in known])) if table else np.array([])
+        shares, counts = _grid(table, [str(ours[name]) for name in known]) if table else (np.zeros((0, 0)),) * 2
+        mine = _row_means(shares) if table else np.array([])
+        told = _single_cells(printed[np.ix_(place, place)], shares, counts) if table else ""
         setting = settings_differ(self.table, self.board, self.table.data, self.table.over)
         itself = ("of mean shares of wins only the order is compared",)
         cells = []
@@ -176,14 +184,14 @@ class _Beside:
             at = known.index(name) if name in known else -1
             met = at >= 0 and not np.isnan([mine[at], theirs[at]]).any()
             value = float(theirs[at]) if met else float(np.nanmean(printed[list(names).index(name)]))
-            bare = Cell(name, value, f"{value:.2f}", 0.005, note=row.note, ask=ask_of(self.table, row))
+            bare = Cell(name, value, f"{value:.2f}", HALF_DIGIT, note=row.note, ask=ask_of(self.table, row))
             if not met:
                 absent = f"{names[name]} is not there" if at < 0 else "no opponent of it is there"
                 cells.append(replace(bare, missing=self._no_table(self.table.matrix) if table is None else absent))
             else:
                 number = Value(value=float(mine[at]))
                 cells.append(replace(bare, ours=number, label=str(ours[name]), setting=setting, itself=itself))
-        return Series(label, label, self.table.matrix, tuple(cells), _order(cells))
+        return Series(label, label, self.table.matrix, tuple(cells), _order(cells), told)
 
 
 def _spread(places: Sequence[_Place]) -> float | None:
@@ -199,13 +207,42 @@ def _order(cells: Sequence[Cell]) -> Order:
     return order_of(names, published, ours)
 
 
-def _grid(table: Table, labels: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Return the numbers ``(k, k)`` of a table of who beats whom, for these rows and columns; NaN if there is none."""
+def _grid(table: Table, labels: Sequence[str]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the shares ``(k, k)`` in a table of who beats whom, NaN if there is none, and their numbers of conditions.
+
+    Rows and columns are those of `labels`.
+    """
     columns = {own.label: own.key for own in table.columns}
     rows = {own.label: own.values for own in table.rows}
-    found = [[rows[row].get(columns.get(column, "")) for column in labels] for row in labels]
-    numbers = [np.nan if v is None or v.value is None else v.value for line in found for v in line]
-    return np.array(numbers).reshape(len(labels), len(labels))
+    found = [rows[row].get(columns.get(column, "")) for row in labels for column in labels]
+    shares = [np.nan if v is None or v.value is None else v.value for v in found]
+    counts = [np.nan if v is None or v.n is None else v.n for v in found]
+    shape = (len(labels), len(labels))
+    return np.array(shares).reshape(shape), np.array(counts).reshape(shape)
+
+
+def _single_cells(
+    printed: npt.NDArray[np.float64], shares: npt.NDArray[np.float64], counts: npt.NDArray[np.float64]
+) -> str:
+    """Say how many single cells of two tables of who beats whom ``(k, k)``, in %, agree.
+
+    A cell agrees if the published share lies in the Wilson interval of ours, which takes conditions as independent and
+    is therefore rather too narrow. A pair has the same winner if the same entry beats the other more often in both.
+    """
+    both = ~np.isnan(printed) & ~np.isnan(shares) & ~np.isnan(counts)
+    inside = 0
+    for theirs, share, n in zip(printed[both], shares[both], counts[both], strict=True):
+        interval = scipy.stats.binomtest(round(share / 100 * n), int(n)).proportion_ci(method="wilson")
+        inside += 100 * interval.low - HALF_DIGIT <= theirs <= 100 * interval.high + HALF_DIGIT
+    pairs = np.triu(both & both.T, 1)
+    theirs, mine = (np.sign(grid - grid.T)[pairs] for grid in (printed, shares))
+    told = (theirs != 0) & (mine != 0)
+    return (
+        f"Of {both.sum()} single cells, {inside} agree: the published share lies in the 95 % interval of ours. Of "
+        f"{told.sum()} pairs in which both tables have a winner, {(theirs == mine)[told].sum()} have the same one."
+        if both.any()
+        else ""
+    )
 
 
 def _row_means(grid: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -18,7 +18,7 @@ class Wins:
     """Compare entries pairwise by the numbers behind a column.
 
     `about`: what winning means ("a smaller distance"). `measure`, `description`: what one number is; by default those
-    of the column. `unit`: what a number was measured on.
+    of the column. `unit`: what a number was measured on. `pooled`: facets that the tests disregard (`PairedScores`).
     """
 
     id: str
@@ -28,6 +28,7 @@ class Wins:
     description: str = ""
     unit: str = "image"
     families: Mapping[str, str] = field(default_factory=dict)
+    pooled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,7 @@ def compared(
         over=tuple(over),
         balanced=balanced,
         incomplete=tuple(incomplete),
+        pooled=wins.pooled,
     )
 
 

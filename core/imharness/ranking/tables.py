@@ -50,7 +50,7 @@ def win_table(paired: PairedScores) -> Table:
     """
     labels, wins = paired.entries, paired.rates
     what = paired.unit if not paired.clusters else (paired.cluster_unit or "source")
-    most = max((len(set(own)) for own in paired.clusters or paired.units), default=0)
+    most = paired.most
     needed = max(fewest_units(wins.comparisons, ALPHA), FEWEST if paired.clusters else 0)
     few = f"needs at least {needed} {what}s, and has {most}" if wins.comparisons and most < needed else ""
     sources = f"{what}s" if paired.clusters else ""
@@ -69,11 +69,13 @@ def win_table(paired: PairedScores) -> Table:
         for i, label in enumerate(labels)
     )
     told = int(paired.told.better.sum())
+    merged = len(paired.tested) < len(paired.conditions)
+    pooled = f" Conditions that differ in {' and '.join(paired.pooled)} alone are one." if merged else ""
     caption = (
-        f"Percentage of conditions in which the row beats the column: {paired.about}. One-sided Wilcoxon signed-rank "
-        f"test{f' over the means of {sources}' if sources else ''}, alpha {ALPHA:g}, corrected by Holm over "
-        f"{wins.comparisons} tests, each entry against each other one in each condition; differences of 0 are left "
-        f"out. The smallest p that {most} {what}s can have after correction is "
+        f"Percentage of conditions in which the row beats the column: {paired.about}.{pooled} One-sided Wilcoxon "
+        f"signed-rank test{f' over the means of {sources}' if sources else ''}, alpha {ALPHA:g}, corrected by Holm "
+        f"over {wins.comparisons} tests, each entry against each other one in each condition; differences of 0 are "
+        f"left out. The smallest p that {most} {what}s can have after correction is "
         f"{min(1.0, wins.comparisons * 0.5**most):.2g}. Over all conditions together, the simultaneous intervals of "
         f"the board tell {told} of {len(labels) * (len(labels) - 1) // 2} pairs apart."
     )

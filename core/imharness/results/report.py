@@ -32,8 +32,9 @@ class PairedScores:
     `values` has one array ``(entries, units)`` per condition, NaN where there is no finite number: of float32, or of
     float64 where rounding would take away what entries differ by, as of scores of 1e6 that differ by 0.01. `clusters`
     has, for each condition, the cluster of each unit; it is empty if units are independent. Clusters with the same name
-    are the same in all conditions. `cluster_unit` says what a cluster is, such as "photograph". For `over`, `balanced`
-    and `incomplete` see `Comparison`.
+    are the same in all conditions. `cluster_unit` says what a cluster is, such as "photograph". `pooled` are facets
+    that the tests of who beats whom disregard: conditions that differ in nothing else are one condition, with the units
+    of all. For `over`, `balanced` and `incomplete` see `Comparison`.
     """
 
     id: str
@@ -58,6 +59,7 @@ class PairedScores:
     over: tuple[str, ...] = ()
     balanced: str = ""
     incomplete: tuple[str, ...] = ()
+    pooled: tuple[str, ...] = ()
     rates: WinRates = field(init=False, compare=False)
     numbers: Floats = field(init=False, compare=False)
     """All `values` in one array ``(entries, total)``, the conditions one after the other."""
@@ -69,9 +71,27 @@ class PairedScores:
         finite = tuple(numbers[:, start:end] for start, end in itertools.pairwise(ends))
         for own, given in zip(finite, self.values, strict=True):
             own[:] = np.where(np.isfinite(given), given, np.nan)
-        rates = win_rates(finite, higher_wins=self.better == "higher", clusters=self.clusters)
+        groups = self.tested
+        rates = win_rates(
+            [finite[own[0]] if len(own) == 1 else np.concatenate([finite[c] for c in own], axis=1) for own in groups],
+            higher_wins=self.better == "higher",
+            clusters=_joined(self.clusters, groups),
+        )
         for name, found in (("numbers", numbers), ("values", finite), ("rates", rates)):
             object.__setattr__(self, name, found)
+
+    @property
+    def tested(self) -> list[tuple[int, ...]]:
+        """The positions of the conditions that each test of who beats whom is on, together."""
+        groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
+        for c, own in enumerate(self.conditions):
+            groups.setdefault(tuple((k, v) for k, v in own.items() if k not in self.pooled), []).append(c)
+        return [tuple(own) for own in groups.values()]
+
+    @property
+    def most(self) -> int:
+        """The largest number of clusters, or of units where there are no clusters, that one test sees."""
+        return max((len(set(own)) for own in _joined(self.clusters or self.units, self.tested)), default=0)
 
     def stored(self) -> tuple[Comparison, Floats]:
         """Return the comparison as data, and its numbers ``(entries, total)``."""
@@ -151,3 +171,15 @@ class TrackReport:
             (*self.examples, *other.examples),
             (*self.rankings, *other.rankings),
         )
+
+
+def _joined(names: Sequence[tuple[str, ...]], groups: Sequence[tuple[int, ...]]) -> list[tuple[str, ...]]:
+    """Return the names of each group of conditions; groups of the same objects share one object."""
+    known: dict[tuple[int, ...], tuple[str, ...]] = {}
+    found = []
+    for group in groups if names else ():
+        key = tuple(id(names[c]) for c in group)
+        if key not in known:
+            known[key] = names[group[0]] if len(group) == 1 else tuple(itertools.chain(*(names[c] for c in group)))
+        found.append(known[key])
+    return found

@@ -1,7 +1,7 @@
 """Optimised UAP: one perturbation for all images, trained on the score.
 
 Shumitskaya, Antsiferova & Vatolin, "Towards adversarial robustness verification of no-reference image- and
-video-quality metrics" (CVIU 2024); settings of Guardians of Image Quality, table 6.
+video-quality metrics" (CVIU 2024); the varied parameter of Guardians of Image Quality, table 7.
 """
 
 from collections.abc import Mapping

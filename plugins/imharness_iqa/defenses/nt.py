@@ -2,7 +2,7 @@
 
 Liu, Yang, Li, Ding & Jiang, "Defense Against Adversarial Attacks on No-Reference Image Quality Models with Gradient
 Norm Regularization" (CVPR 2024), equations 8 to 10: the L1 norm of the gradient of the score with respect to the image,
-by a finite difference along its sign. Guardians of Image Quality, equation 43.
+by a finite difference along its sign. Guardians of Image Quality, equation 43: the metric's own loss and the penalty.
 """
 
 import torch
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from imharness.images import DefenseInfo, Images, hookimpl
 from imharness.training import TrainableMetric, Trained, TrainingContext, TrainingDefense, Tune, TuningPlan
-from imharness_iqa.tuning import error_of, label_range, tuned
+from imharness_iqa.tuning import label_range, tuned
 
 
 class Nt(TrainingDefense):
@@ -33,9 +33,9 @@ class Nt(TrainingDefense):
                 scores = network(leaf)
                 (gradient,) = torch.autograd.grad(scores.sum(), leaf, retain_graph=True)
                 penalty = gradient_norm(network, leaf.detach(), scores, gradient, self.difference) / (high - low)
-                return error_of(scores, labels, high - low).mean() + self.weight * penalty.mean()
+                return metric.loss(scores, labels, high - low) + self.weight * penalty.mean()
 
-            return tuned(metric, plan, context, device, loss)
+            return tuned(metric, plan, context, device, loss, scale_free=metric.scale_free)
 
         return tune
 

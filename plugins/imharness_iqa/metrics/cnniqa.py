@@ -2,9 +2,9 @@
 
 Kang, Ye, Li & Doermann, "Convolutional Neural Networks for No-Reference Image Quality Assessment" (CVPR 2014), with the
 weights and the preprocessing of github.com/lidq92/CNNIQA: patches of 32x32 px without the last row and column of
-patches, each normalised locally. Grey values are not rounded, so that gradients pass. The bounds follow appendix A.2 of
-Guardians of Image Quality on the 24 Kodak photographs: the best score of a clean image, and the worst score of JPEG at
-quality 10 and of noise.
+patches, each normalised locally. Grey values are not rounded, so that gradients pass. The bounds follow appendix A.3.2
+of Guardians of Image Quality on the 24 Kodak photographs: the best score of a clean image, and the worst score of JPEG
+at quality 10 and of noise.
 """
 
 import torch

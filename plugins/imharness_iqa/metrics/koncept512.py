@@ -164,6 +164,10 @@ class KonCept512(TrainableMetric):
     def assets(self) -> tuple[Asset, ...]:
         return (WEIGHTS,)
 
+    def loss(self, scores: Scores, labels: torch.Tensor, span: float) -> torch.Tensor:
+        """Return the mean squared error over the squared range of the labels (Hosu et al. 2020)."""
+        return ((scores - labels) / span).square().mean()
+
     def network(self, device: torch.device) -> nn.Module:
         weights = state_dict(WEIGHTS)
         with Undrawn():

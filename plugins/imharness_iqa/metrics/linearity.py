@@ -25,6 +25,10 @@ WEIGHTS = Asset(
 )
 
 
+EPS = 1e-8
+"""Keeps a batch of equal scores from dividing by 0, as in the published code."""
+
+
 def _reduction(channels: int) -> nn.Sequential:
     widths = (channels, 1024, 256, 64)
     layers = [m for i, o in pairwise(widths) for m in (nn.Linear(i, o), nn.BatchNorm1d(o))]
@@ -52,6 +56,19 @@ class LinearityNet(nn.Module):
         return self.slope * self.regression(torch.cat(found, dim=1)).flatten() + self.offset
 
 
+def norm_in_norm(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the norm-in-norm loss with p = 1 and q = 2, in [0, 1]; 0 for a single image.
+
+    Li, Jiang & Jiang, "Norm-in-Norm Loss with Faster Convergence and Better Performance for Image Quality Assessment"
+    (ACM MM 2020): both are centred and divided by their Euclidean norm; the sum of the absolute differences over its
+    largest value 2 sqrt(N).
+    """
+    if len(scores) == 1:
+        return 0 * scores.sum()
+    mine, theirs = ((x - x.mean()) / (EPS + torch.linalg.vector_norm(x - x.mean())) for x in (scores, labels))
+    return (mine - theirs).abs().sum() / (2 * len(scores) ** 0.5)
+
+
 class Linearity(TrainableMetric):
     """ResNeXt-101 trained with the norm-in-norm loss on KonIQ-10k."""
 
@@ -66,8 +83,20 @@ class Linearity(TrainableMetric):
 
     tuning = TuningPlan(train="koniq10k[split=training]", test="koniq10k[split=test]", batch=8)
 
+    scale_free = True
+
     def assets(self) -> tuple[Asset, ...]:
         return (WEIGHTS,)
+
+    def loss(self, scores: Scores, labels: torch.Tensor, span: float) -> torch.Tensor:
+        """Return the norm-in-norm loss of the scores, p = 1 and q = 2; the authors add it on two inner scores."""
+        return norm_in_norm(scores, labels)
+
+    def rescale(self, network: nn.Module, slope: float, offset: float) -> None:
+        """Change the line after the network."""
+        assert isinstance(network, LinearityNet)
+        network.slope.mul_(slope)
+        network.offset.mul_(slope).add_(offset)
 
     def network(self, device: torch.device) -> nn.Module:
         """Return the network; its output is scaled by k and shifted by b, which are part of the published file."""

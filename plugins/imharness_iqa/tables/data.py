@@ -1,7 +1,12 @@
-"""Finished cells as blocks, with the scores of section 4.2 of Guardians of Image Quality, and what cells are made of.
+"""Finished cells as blocks, with the scores of section 3.5 of Guardians of Image Quality, and what cells are made of.
 
 With the range of a metric, upper - lower: D = 100 |f(x) - f(D(x'))| / range, and R = log10( max(upper - f(x), f(x) -
 lower) / range / (|f(x) - f(D(x'))| / range + eps) ). D^D and R^D have f(D(x)) in the place of f(x).
+
+upper and lower are the bounds of the metric (appendix A.3.2: its scores of DIV2K, of their JPEGs and of noise), in D
+and in R. Equation 5 takes for R the maximum and the minimum of the scores in the data set instead, which the paper does
+not print; its published code has no R. With the bounds, R of an image does not depend on the other images. eps is that
+of the ratios in its code, and keeps R finite where attack and defense leave a score as it was.
 
 Images that were made of one photograph are not independent of each other: intervals and tests are by photograph.
 """

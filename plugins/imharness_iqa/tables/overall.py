@@ -8,6 +8,9 @@ from imharness_iqa.tables.part import Part
 SHOWN = ("d", "r", "srocc", "psnr", "ssim", "mse", "linf", "identical", "ties", "r_without_ties", "coverage")
 COMPARED = ("d", "r", "srocc")
 """The measures that are also shown for fixed attacks under the conditions of the adaptive ones."""
+POOLED = ("dataset", "labels")
+"""Conditions of tables 10 and 15 to 17 do not carry the data set: their shares are multiples of 1/351, which is 13
+attacks at three strengths on 9 metrics. The labels belong to the data set."""
 SAME = "fixed, conditions of adaptive"
 NO_GRADIENT = "no attack through this defense"
 
@@ -73,7 +76,10 @@ def _compared(part: Part, name: str) -> Value:
 
 
 def comparisons(study: Study) -> list[PairedScores]:
-    """Return D and SSIM by image, of fixed and of adaptive attacks: who beats whom (tables 10 and 15 to 17)."""
+    """Return D and SSIM by image, of fixed and of adaptive attacks: who beats whom (tables 10 and 15 to 17).
+
+    A test sees the photographs of all data sets together.
+    """
     found = []
     for kind in KINDS:
         scores = study.reported.of(*study.chosen, *study.trained).where(attacker=kind).blocks_of("d", "ssim")
@@ -85,6 +91,7 @@ def comparisons(study: Study) -> list[PairedScores]:
                     title=f"Tables 10 and 15 to 17 of {PAPER}: who beats whom by {spec.label}, {kind} attacks",
                     about=f"{spec.better} {spec.label} ({spec.description.rstrip('.')})",
                     families={**dict.fromkeys(study.trained, "training"), **study.groups},
+                    pooled=POOLED,
                 )
                 shown = Column(
                     **{**spec.model_dump(), "key": f"{kind}_{name}"}, of=name, wins=wins, cluster="photograph"

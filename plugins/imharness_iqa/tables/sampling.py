@@ -6,10 +6,15 @@ clusters differ, as every draw has the same share of each, so it sees scores min
 rank test: Hodges & Lehmann, "Rank methods for combination of independent experiments in analysis of variance", Annals
 of Mathematical Statistics 1962). As a test that does not reject proves nothing, the bound says how far another draw's
 mean may lie from the mean over draws.
+
+A second table is as published (appendix A.3.1): four scores of each metric, black-box attack and purification in each
+draw, and the test over the draws of these. Its numbers are not independent, as each draw has the same cells, so its p
+is rather too large. The text has lost the names of the scores; their sizes and variances are those of D, SROCC, R and
+SSIM.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy
@@ -19,7 +24,9 @@ from imharness.stats import NotTestable, kruskal_wallis
 from imharness.tables import ColumnSpec, Row, Table, Value, missing
 from imharness.tracks import Query
 from imharness_iqa.sampling import CLUSTERS, clusters_of, disjoint
+from imharness_iqa.tables.correlation import correlations
 from imharness_iqa.tables.data import COMPUTED, PAPER, PHOTOGRAPH, Columns, Study, load, read_sources
+from imharness_iqa.tables.part import Part
 from imharness_iqa.tables.photographs import photograph_means
 
 DRAWS, PER_CLUSTER = 10, 5
@@ -27,6 +34,7 @@ _FEATURES = f"""
 SELECT dataset, {PHOTOGRAPH} AS name, avg(si) AS si, avg(cf) AS cf, avg(mos) AS mos FROM clean GROUP BY ALL ORDER BY ALL
 """
 SCORES = {"source": "f(x)", "attacked": "f(x')", "defended": "f(D(x))", "score": "f(D(x'))"}
+PUBLISHED = {"d": "D / 100", "srocc": "SROCC", "r": "R", "ssim": "SSIM"}
 
 
 def tables(query: Query, study: Study) -> list[Table]:
@@ -51,9 +59,24 @@ def _all(query: Query, study: Callable[[], Study], per_cluster: int, note: str) 
     features, fewest = query(_FEATURES), 2 * per_cluster * CLUSTERS
     counts = Counter(features["dataset"].tolist())
     large = sorted(dataset for dataset, n in counts.items() if n >= fewest)
-    scores = photograph_means(query, study()) if large else {}
-    large = [dataset for dataset in large if len(scores.get(dataset, {"name": ()})["name"]) >= fewest]
-    return [validity(dataset, _of(dataset, features), scores[dataset], note, per_cluster) for dataset in large]
+    if not large:
+        return []
+    own = study()
+    scores, tables = photograph_means(query, own), []
+    black_box = own.attacked.where(attacker="fixed", type="black-box").of(*own.chosen)
+    for dataset in large:
+        mine = _of(dataset, features)
+        if len(scores.get(dataset, {"name": ()})["name"]) >= fewest:
+            tables.append(validity(dataset, mine, scores[dataset], note, per_cluster))
+        part = black_box.where(dataset=dataset)
+        if len(_seen(part)) >= fewest:
+            tables.append(published(dataset, mine, part, note, per_cluster))
+    return tables
+
+
+def _seen(part: Part) -> set[str]:
+    """Return the photographs that have results."""
+    return {name for c, _ in part.lines("d") for name in part.photographs[part.places[c]].astype(str).tolist()}
 
 
 def _of(dataset: str, rows: Columns) -> Columns:
@@ -63,11 +86,8 @@ def _of(dataset: str, rows: Columns) -> Columns:
 def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cluster: int) -> Table:
     """Return mean, variance and p-value of each score over disjoint draws of a clustered subset, and a bound."""
     place = {name: i for i, name in enumerate(scores["name"].astype(str))}
-    own = [i for i, name in enumerate(features["name"].astype(str)) if name in place]
-    columns = [features[name].astype(float)[own] for name in ("si", "cf", "mos") if np.isfinite(features[name]).all()]
-    cluster = clusters_of(np.column_stack(columns))
-    draws = disjoint(cluster, per_cluster, DRAWS)
-    order = np.array([place[str(features["name"][i])] for i in own])
+    names, cluster, draws = drawn(features, set(place), per_cluster)
+    order = np.array([place[name] for name in names])
     rows = []
     for key, label in SCORES.items():
         rows.append(Row(label=label, values=over_draws(scores[key].astype(float)[order], cluster, draws)))
@@ -96,6 +116,71 @@ def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cl
         rows=tuple(rows),
         note=note,
     )
+
+
+def drawn(features: Columns, known: set[str], per_cluster: int) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Return the names of the photographs that are known, their clusters ``(n,)``, and the draws as positions."""
+    own = [i for i, name in enumerate(features["name"].astype(str)) if name in known]
+    columns = [features[name].astype(float)[own] for name in ("si", "cf", "mos") if np.isfinite(features[name]).all()]
+    cluster = clusters_of(np.column_stack(columns))
+    return features["name"].astype(str)[own], cluster, disjoint(cluster, per_cluster, DRAWS)
+
+
+def published(dataset: str, features: Columns, part: Part, note: str, per_cluster: int) -> Table:
+    """Return mean, variance and p-value of four scores over the draws, each score by metric, attack and defense."""
+    names, _, draws = drawn(features, _seen(part), per_cluster)
+    rows = []
+    for key, found in by_draw(part, [names[draw] for draw in draws]).items():
+        means = found.mean(axis=1) if found.size else np.full(len(found), np.nan)
+        try:
+            p = Value(value=kruskal_wallis(list(found)).p_value, n=found.size) if found.size else missing("no result")
+        except NotTestable as error:
+            p = missing(error)
+        told = [Value(value=float(own), n=len(draws)) if found.size else p for own in (means.mean(), means.var())]
+        rows.append(Row(label=PUBLISHED[key], values={"mean": told[0], "variance": told[1], "p": p}))
+    return Table(
+        id=f"sampling-scores-{dataset.replace('/', '-').split('[')[0]}",
+        title=f"Table 5 of {PAPER}, as published: scores under black-box attacks by draw, {dataset}",
+        caption=f"{len(draws)} draws without a common image. Each score is of one metric, fixed black-box attack, "
+        "strength and purification in one draw. Kruskal-Wallis test over the draws; the same cells are in every draw, "
+        "so that p is rather too large.",
+        entry="score",
+        columns=(
+            ColumnSpec(key="mean", label="mean", decimals=4, description="Mean over draws of the mean score."),
+            ColumnSpec(
+                key="variance", label="variance", decimals=6, description="Variance over draws of the mean score."
+            ),
+            ColumnSpec(key="p", label="p", decimals=4, description="Kruskal-Wallis test over the draws."),
+        ),
+        rows=tuple(rows),
+        note=note,
+    )
+
+
+def by_draw(part: Part, draws: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """Return each published score of every condition and defense in every draw ``(draws, cells)``.
+
+    `draws`: names of photographs. A cell without a finite score in some draw is left out of that score.
+    """
+    found: dict[str, list[np.ndarray]] = {key: [] for key in PUBLISHED}
+    rows = list(part.rows)
+    for c in part.conditions:
+        facts, values = part.blocks.about, part.blocks.values
+        own = part.photographs[part.places[c]].astype(str)
+        cells = {key: np.full((len(draws), len(rows)), np.nan) for key in PUBLISHED}
+        for k, draw in enumerate(draws):
+            at = np.isin(own, draw)
+            for key, scale in (("d", 0.01), ("r", 1.0), ("ssim", 1.0)):
+                numbers = values[key][c][rows][:, at].astype(float)
+                kept = np.isfinite(numbers)
+                total = np.where(kept, numbers, 0).sum(axis=1)
+                cells[key][k] = scale * np.where(kept.any(axis=1), total, np.nan) / np.maximum(kept.sum(axis=1), 1)
+            score, mos = facts["sign"][c][at] * values["score"][c][rows][:, at].astype(float), facts["mos"][c][at]
+            judged = np.isfinite(mos)
+            cells["srocc"][k] = correlations(score[:, judged], mos[judged].astype(float), "spearman")
+        for key, numbers in cells.items():
+            found[key].append(numbers[:, np.isfinite(numbers).all(axis=0)])
+    return {key: np.concatenate([np.zeros((len(draws), 0)), *own], axis=1) for key, own in found.items()}
 
 
 def over_draws(scores: np.ndarray, cluster: np.ndarray, draws: list[np.ndarray]) -> dict[str, Value]:

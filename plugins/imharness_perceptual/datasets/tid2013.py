@@ -21,7 +21,8 @@ from imharness_vision.image_files import read_files
 
 SCORES, REFERENCES, DISTORTED = "mos_with_names.txt", "reference_images", "distorted_images"
 NAME = re.compile(r"i[0-9]{2}_[0-9]{2}_[0-9]\.bmp")
-SIZES = (0, 256, 128, 64)
+SIZES = (128, 192, 256, 384, 512)
+"""Shorter sides at which Zhang et al. (CVPR 2018) compare, in px (appendix C); the images have 384."""
 SOURCE = DataSource(
     name="tid2013",
     licence="free for research",
@@ -47,7 +48,7 @@ class Tid2013(ImageDataset):
     )
 
     def variants(self) -> list["Tid2013"]:
-        """Return the data set at several sizes."""
+        """Return the data set at the sizes of Zhang et al. (CVPR 2018), appendix C."""
         return [self.with_parameters(size=size) for size in SIZES]
 
     def data_sources(self) -> tuple[DataSource, ...]:
@@ -108,7 +109,11 @@ class Tid2013(ImageDataset):
         return ImageSet(tuple(names), tuple(_shape(file, self.size) for file in files), load, columns)
 
     def _fit(self, image: Image.Image) -> Image.Image:
-        return image.resize(_scaled(image.size, self.size), Image.Resampling.BOX) if self.size else image
+        if not self.size:
+            return image
+        larger = self.size > min(image.size)
+        how = Image.Resampling.BICUBIC if larger else Image.Resampling.BOX
+        return image.resize(_scaled(image.size, self.size), how)
 
 
 def _scores(file: Path) -> Iterator[tuple[str, str, float]]:

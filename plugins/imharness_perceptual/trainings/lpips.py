@@ -2,7 +2,10 @@
 
 Zhang et al., CVPR 2018, section 3: a small network G (two layers of 32 ReLU, sigmoid) predicts people's choice from the
 pair of distances. It is trained by binary cross-entropy together with the weights of the channels, which are projected
-to be at least 0 after every step. Adam at 1e-4 for 5 epochs and 5 more with linear decay, 50 choices a step.
+to be at least 0 after every step. Adam at 1e-4 for 5 epochs and 5 more with linear decay, 50 choices a step. As in the
+published code (lpips.NetLinLayer), half of the squared differences of features are dropped before they are weighted,
+and `scratch` starts from the default initialisation of torchvision's networks, where the paper says random Gaussian
+weights.
 """
 
 from collections.abc import Mapping
@@ -105,7 +108,7 @@ def _drawn(origins: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, np.nd
 class LpipsTraining(WeightTraining):
     """A perceptual distance learnt from forced choices; the card gives its agreement on held-out choices."""
 
-    info = Info(id="harness/lpips", version="2", paper="zhang2018")
+    info = Info(id="harness/lpips", version="3", paper="zhang2018")
     variant: Literal["lin", "tune", "scratch"] = Field(
         default="lin", description="What is trained: channel weights, the backbone too, or everything from scratch."
     )
@@ -121,6 +124,9 @@ class LpipsTraining(WeightTraining):
     )
     batch_size: int = Field(default=50, ge=1, le=4096, description="Choices per step.")
     learning_rate: float = Field(default=1e-4, gt=0, le=1, description="Adam's learning rate.")
+    dropout: float = Field(
+        default=0.5, ge=0, lt=1, description="Share of the squared differences of features dropped in a training step."
+    )
     weight_rate: float = Field(
         default=1.0, ge=1, le=1000, description="Learning rate of the channel weights, as a multiple of the rest's."
     )
@@ -158,7 +164,8 @@ class LpipsTraining(WeightTraining):
                 chosen = order[number % per_epoch].tolist()
                 reference, first, second = asked.load(chosen, device)
                 known = network.features(reference)
-                distances = [network.compare(network.features(x), known) for x in (first, second)]
+                drop = (self.dropout, rng) if self.dropout else None
+                distances = [network.compare(network.features(x), known, drop) for x in (first, second)]
                 judge = torch.from_numpy(asked.judge[chosen]).float().to(device)
                 if torch.rand((), generator=rng) < 0.5:
                     distances, judge = distances[::-1], 1 - judge

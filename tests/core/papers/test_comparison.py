@@ -370,7 +370,7 @@ def test_every_published_table_is_compared_with_nothing_and_every_pointer_names_
         "harness/iqa": {"defenses", "trained", "certified", "classes", "correlations", "by-group", "by-strength-fixed",
                         "by-strength-adaptive", "by-metric-adaptive", "by-type-fixed", "by-dataset-fixed",
                         "by-dataset-adaptive", "wins-d-fixed", "wins-d-adaptive", "wins-ssim-fixed",
-                        "wins-ssim-adaptive"},
+                        "wins-ssim-adaptive", "sampling-scores-harness-koniq10k"},
         "harness/membership": {"accuracy", "risk"},
         "harness/perceptual": {"agreement", "tests"},
         "harness/reconstruction": {"agreement", "semsim-backbone", "metric-matrix-tau-harness-cifar100-images-"
@@ -387,4 +387,26 @@ def test_every_published_table_is_compared_with_nothing_and_every_pointer_names_
 
 def test_a_matrix_of_no_entries_has_no_means() -> None:
     table = Table(id="t", title="t", caption="", entry="metric", columns=(), rows=())
-    assert _row_means(_grid(table, [])).shape == (0,)
+    assert _row_means(_grid(table, [])[0]).shape == (0,)
+
+
+def test_single_cells_of_a_table_of_wins_are_counted() -> None:
+    """Of 48 conditions 24 are 50 %, with the Wilson interval 36.39 to 63.61 %; and no pair has the same winner."""
+    names = NAMES[:3]
+    columns = [{"key": n, "label": n, "ours": f"acme/{n}"} for n in names]
+    rows = [
+        {"label": n, "ours": f"acme/{n}", "values": row}
+        for n, row in zip(names, ["- 36.39 80", "36.38 - 10", "20 10 -"], strict=True)
+    ]
+    specs = tuple(ColumnSpec(key=f"c{i}", label=f"acme/{n}", description="") for i, n in enumerate(names))
+    mine = [[None, 50, 0], [50, None, 100], [100, 0, None]]
+    ours = tuple(
+        Row(label=f"acme/{n}", values={f"c{j}": Value(value=v, n=48) for j, v in enumerate(own)})
+        for n, own in zip(names, mine, strict=True)
+    )
+    table = Table(id="wins", title="", caption="", entry="defense", columns=specs, rows=ours)
+    (series,) = compare(published(columns=columns, rows=rows, matrix="wins"), board(table)).series
+    assert series.note == (
+        "Of 6 single cells, 1 agree: the published share lies in the 95 % interval of ours. "
+        "Of 1 pairs in which both tables have a winner, 0 have the same one."
+    )

@@ -68,7 +68,7 @@ def test_every_table_of_the_four_papers_is_there_or_listed_with_its_reason():
     assert found == {paper: {str(i + 1) for i in range(n)} for paper, n in PUBLISHED.items()}
     left_out = {t.address for t in published_tables() if t.left_out}
     assert left_out == {
-        *("iqa/1", "iqa/7", "iqa/8", "iqa/figure-5", "perceptual/2", "reconstruction/3"),
+        *("iqa/1", "iqa/7", "iqa/8", "iqa/figure-5", "perceptual/2", "perceptual/figure-6", "reconstruction/3"),
         *(f"membership/figure-{number}" for number in (1, 2, 4, 7, 9)),
     }
     assert sum(len(row) for table in TABLES for row in printed(table)) > 3500
@@ -130,6 +130,11 @@ def test_numbers_of_scattered_tables_stand_in_the_text(name, text_of):
     assert not missing
 
 
+def test_shares_of_same_are_those_of_pairs_and_sentinels_together():
+    whole, sentinels, pairs = (row.values[0].value for row in find_table("perceptual/section-2.2").rows[:3])
+    assert whole == round((160 * pairs + 40 * sentinels) / 200, 1)
+
+
 def test_win_rates_have_an_empty_diagonal_and_no_pair_beats_each_other_always():
     for name in ("iqa/10", "iqa/15", "iqa/16", "iqa/17"):
         table = find_table(name)
@@ -146,6 +151,25 @@ def test_the_fastest_certified_defense_is_four_times_slower_than_the_slowest_pur
     (column,) = (i for i, c in enumerate(certified.columns) if "ms" in (c.key, c.label))
     fastest = min(row.values[column].value for row in certified.rows)
     assert round(fastest / slowest) == 4
+
+
+def test_the_times_of_densepure_leave_fewer_passes_than_two_runs_of_two_steps():
+    """Its time beyond smoothing without a denoiser, in times of the one pass of DDRS (notes of table 3)."""
+    passes = []
+    for name, key in (("iqa/3-certified", "ms"), ("iqa/21", "seconds")):
+        table = find_table(name)
+        (column,) = (i for i, c in enumerate(table.columns) if c.key == key)
+        time = {row.label: row.values[column].value or 0.0 for row in table.rows}
+        passes.append((time["DP"] - time["RS"]) / (time["DDRS"] - time["RS"]))
+    assert passes == pytest.approx([2.47, 2.27], abs=0.005)
+
+
+def test_shares_of_wins_are_multiples_of_the_conditions_that_the_notes_name():
+    """351 and 48 conditions have no place for the data set; a share is printed with two digits."""
+    for name, conditions in (("iqa/10", 351), ("iqa/15", 351), ("iqa/16", 48), ("iqa/17", 48)):
+        for row in find_table(name).rows:
+            for share in (v.value for v in row.values if v.value is not None):
+                assert abs(round(share * conditions / 100) * 100 / conditions - share) < 0.0051, (name, row.label)
 
 
 def test_finding_a_table_that_is_not_there_names_the_nearest():

@@ -1,5 +1,7 @@
 """Paired scores: from long rows to win rates, marks, rows by condition and stored vectors, checked by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy
@@ -99,3 +101,25 @@ def test_nothing_to_compare_is_an_empty_table() -> None:
     assert numbers.shape == (0, 0)
     assert win_table(paired).rows == ()
     assert comparison.tests == 0
+
+
+def test_conditions_that_differ_in_a_pooled_facet_are_tested_as_one() -> None:
+    """Eight units and four of another data set: apart, the four cannot be tested; together p is that of the twelve."""
+    gain = np.array([3, 1, 4, 2, 6, 5, 8, 7, -1.5, 9, 10, 11])
+    names = np.array([f"u{i:02d}" for i in range(12)] * 2)
+    of = np.array((["big"] * 8 + ["small"] * 4) * 2)
+    texts = {"id": "x", "title": "Who", "about": "more", "entry": "defense", "measure": "m", "description": "M."}
+    own = {name: name for name in names.tolist()}
+    given = np.array(["a"] * 12 + ["b"] * 12), {"dataset": of, "metric": np.full(24, "m")}, names
+    values = np.concatenate([gain, np.zeros(12)])
+    apart = paired_scores(*given, values, clusters=own, better="higher", **texts)
+    pooled = replace(apart, pooled=("dataset",))
+    assert (len(apart.tested), apart.rates.tested[0, 1], apart.most) == (2, 1, 8)
+    assert (len(pooled.tested), pooled.rates.tested[0, 1], pooled.most) == (1, 1, 12)
+    p = scipy.stats.wilcoxon(gain, alternative="greater").pvalue
+    assert 2 * p < 0.05
+    assert (pooled.rates.rate[0, 1], pooled.rates.rate[1, 0]) == (100, 0)
+    assert "Conditions that differ in dataset alone are one." in win_table(pooled).caption
+    assert "alone are one" not in win_table(apart).caption
+    assert pooled.conditions == apart.conditions
+    np.testing.assert_array_equal(pooled.told.value, apart.told.value)

@@ -10,7 +10,7 @@ from imharness.tables import ColumnSpec, Value
 from imharness_iqa.sampling import clusters_of, disjoint
 from imharness_iqa.tables import certified, distortion, grouped, overall, parameters, report, trained, transfer
 from imharness_iqa.tables.data import EPS, moved
-from imharness_iqa.tables.sampling import studies, validity
+from imharness_iqa.tables.sampling import by_draw, drawn, published, studies, validity
 
 
 def test_d_and_r_are_those_of_the_paper(study) -> None:
@@ -160,6 +160,63 @@ def test_sampling_validity_is_scipys_kruskal_wallis_over_the_draws() -> None:
     assert first["mean"].value == pytest.approx(np.mean([own[d].mean() for d in draws]))
     assert first["variance"].value == pytest.approx(np.var([own[d].mean() for d in draws]))
     assert 0.01 < first["p"].value <= 1
+
+
+def test_the_published_scores_of_draws_are_means_over_the_images_of_each_draw(study) -> None:
+    """Six photographs in two draws, two black-box attacks; a white-box one is left out. The range is 10."""
+    names = [f"i{k}" for k in range(6)]
+    source, mos = [5.0, 6.0, 7.0, 4.0, 5.0, 6.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    attacked = {"a": [6.0, 7.0, 8.0, 6.0, 5.0, 8.0], "b": [7.0, 6.0, 5.0, 4.5, 5.5, 6.5], "white": [9.0] * 6}
+    found = study(
+        rows(
+            [score for own in attacked.values() for score in own],
+            source * 3,
+            name=names * 3,
+            mos=mos * 3,
+            method=[own for own in attacked for _ in names],
+            access=["black_box"] * 12 + ["white_box"] * 6,
+            ssim=[0.9] * 3 + [0.6] * 3 + [0.8] * 6 + [0.1] * 6,
+        )
+    )
+    part = found.attacked.where(attacker="fixed", type="black-box")
+    draws = [np.array([f"d · {name}" for name in own]) for own in (names[:3], names[3:])]
+    scores = by_draw(part.of("x/one"), draws)
+    moved = {own: np.abs(np.array(attacked[own]) - source).reshape(2, 3) / 10 for own in "ab"}
+    np.testing.assert_allclose(scores["d"], np.stack([own.mean(axis=1) for own in moved.values()], axis=1), rtol=1e-6)
+    room = np.maximum(10 - np.array(source), source).reshape(2, 3) / 10
+    r = np.stack([np.log10(room / (own + 1e-6)).mean(axis=1) for own in moved.values()], axis=1)
+    np.testing.assert_allclose(scores["r"], r, rtol=1e-5)
+    np.testing.assert_allclose(scores["srocc"], [[1, -1], [0.5, 1]], atol=1e-12)
+    np.testing.assert_allclose(scores["ssim"], [[0.9, 0.8], [0.6, 0.8]], rtol=1e-6)
+
+
+def test_the_published_table_of_draws_has_scipys_test_over_all_cells(study) -> None:
+    rng, n = np.random.default_rng(3), 60
+    names = [f"i{k:02d}" for k in range(n)]
+    methods = ["a", "b", "c"]
+    found = study(
+        rows(
+            rng.uniform(1, 9, 3 * n).tolist(),
+            rng.uniform(1, 9, n).tolist() * 3,
+            name=names * 3,
+            mos=rng.uniform(1, 5, n).tolist() * 3,
+            method=[own for own in methods for _ in names],
+            access=["black_box"] * (3 * n),
+        )
+    )
+    part = found.attacked.where(attacker="fixed", type="black-box").of("x/one")
+    known = np.array([f"d · {name}" for name in names])
+    features = {"name": known, **{k: rng.normal(size=n) for k in ("si", "cf", "mos")}}
+    table = published("d", features, part, "", per_cluster=2)
+    own, _, draws = drawn(features, set(known), 2)
+    scores = by_draw(part, [own[draw] for draw in draws])
+    values = {row.label: row.values for row in table.rows}
+    assert len(draws) == 3
+    assert scores["d"].shape == (3, 3)
+    assert values["D / 100"]["p"].value == pytest.approx(kruskal(*scores["d"]).pvalue)
+    assert values["SROCC"]["mean"].value == pytest.approx(scores["srocc"].mean())
+    assert values["R"]["variance"].value == pytest.approx(np.var(scores["r"].mean(axis=1)))
+    assert values["SSIM"]["p"].missing
 
 
 def test_training_defenses_stand_beside_the_metrics_they_were_tried_on_and_nowhere_else(study) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,10 +14,14 @@ from click.testing import CliRunner
 from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.contracts.randomness import generator
+from imharness.data import ImageSet
 from imharness.errors import Unavailable, UsageError
+from imharness.training import TuningPlan
 from imharness_iqa.auto_pgd import auto_pgd, checkpoints
 from imharness_iqa.defenses.nt import gradient_norm
-from imharness_iqa.tuning import corrected, error_of
+from imharness_iqa.metrics.koncept512 import KonCept512
+from imharness_iqa.metrics.linearity import Linearity, norm_in_norm
+from imharness_iqa.tuning import corrected, error_of, tuned
 
 CPU = torch.device("cpu")
 SMALL = "harness/severity-ladder[severities=[3],size=48]"
@@ -85,6 +90,59 @@ def test_the_gradient_penalty_is_the_l1_norm_of_a_linear_metrics_gradient() -> N
 
     found = gradient_norm(network, images, network(images), gradient, 0.01)
     assert torch.allclose(found, weight.abs().sum().expand(2), rtol=1e-4)
+
+
+def test_the_loss_of_linearity_sees_no_scale_and_is_one_for_reversed_labels() -> None:
+    """Two values each half of the time, turned: every difference is 2 / sqrt(N), their sum 2 sqrt(N)."""
+    labels = torch.tensor([1.0, 1, 5, 5])
+    assert float(norm_in_norm(labels, labels)) == 0
+    assert float(norm_in_norm(10 - 3 * labels, labels)) == pytest.approx(1)
+    scores = torch.tensor([2.0, 1, 4, 9])
+    assert float(norm_in_norm(7 * scores + 3, labels)) == pytest.approx(float(norm_in_norm(scores, labels)))
+    centred = scores - 4  # norm sqrt(38); labels have -1/2, -1/2, 1/2, 1/2
+    wanted = (centred / 38**0.5 - torch.tensor([-0.5, -0.5, 0.5, 0.5])).abs().sum() / 4
+    assert float(norm_in_norm(scores, labels)) == pytest.approx(float(wanted))
+    assert float(norm_in_norm(scores[:1], labels[:1])) == 0
+
+
+def test_metrics_are_trained_further_on_their_own_loss() -> None:
+    scores, labels = torch.tensor([10.0, 30.0, 20.0]), torch.tensor([20.0, 30.0, 50.0])
+    assert float(KonCept512().loss(scores, labels, 100.0)) == pytest.approx((0.01 + 0 + 0.09) / 3)
+    assert float(Linearity().loss(scores, labels, 100.0)) == float(norm_in_norm(scores, labels))
+    embedded = installed().one("metric", "embedded-cnn")
+    assert torch.equal(embedded.loss(scores, labels, 100.0), error_of(scores, labels, 100.0).mean())
+    assert [metric.scale_free for metric in (KonCept512, Linearity, type(embedded))] == [False, True, False]
+
+
+def test_a_loss_without_a_scale_ends_with_the_line_that_fits_the_labels(tmp_path: Path) -> None:
+    """Scores are twice what they should be less 3, and nothing is learnt: the line puts them right."""
+    levels = torch.tensor([0.1, 0.3, 0.5, 0.9])
+    pixels = levels.view(-1, 1, 1, 1).expand(-1, 3, 4, 4)
+    mos = (10 * levels + 1).numpy()
+    images = ImageSet(("a", "b", "c", "d"), ((4, 4),) * 4, lambda own: pixels[own], {"mos": mos})
+
+    class Line(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.slope, self.offset = torch.nn.Parameter(torch.tensor(20.0)), torch.nn.Parameter(torch.tensor(-1.0))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.slope * x.mean(dim=(1, 2, 3)) + self.offset
+
+    def rescale(network: Line, slope: float, offset: float) -> None:
+        network.slope.mul_(slope)
+        network.offset.mul_(slope).add_(offset)
+
+    metric = SimpleNamespace(network=lambda device: Line(), tuned_network=lambda device: Line(), rescale=rescale)
+    context = SimpleNamespace(
+        data={"train": images, "test": images},
+        rng=generator(0),
+        loop=lambda parts, steps, step, every: [step(i) for i in range(steps)],
+    )
+    plan = TuningPlan(train="x", test="x", epochs=1, batch=4)
+    found = tuned(metric, plan, context, CPU, lambda n, x, y: 0 * n(x).sum() + 0 * n.offset, scale_free=True)
+    assert float(found.tensors["slope"]) == pytest.approx(10, rel=1e-3)
+    assert float(found.tensors["offset"]) == pytest.approx(1, rel=2e-3)
 
 
 def train(out: Path, *words: str):

@@ -10,7 +10,9 @@ from safetensors.torch import save_file
 
 from imharness.cli import cli
 from imharness.errors import UsageError
-from imharness_perceptual.plots import both_tests_scatter, disagreements, learnt_weights
+from imharness.papers.published import find_table
+from imharness_perceptual.plots import agreements, both_tests_scatter, disagreements, learnt_weights
+from imharness_vision.lpips import published_heads
 
 
 def test_disagreements_are_the_largest_gaps_of_ranks() -> None:
@@ -21,6 +23,29 @@ def test_disagreements_are_the_largest_gaps_of_ranks() -> None:
     assert [len(part) for part in disagreements(first, 2 * first, 3)] == [0, 0]
     with pytest.raises(UsageError, match="two images"):
         disagreements(first[:1], second[:1], 1)
+
+
+def test_agreements_are_near_or_far_by_both() -> None:
+    first, second = np.array([1.0, 2, 3, 4, 5]), np.array([2.0, 1, 5, 3, 4])
+    near, far = agreements(first, second, 1)
+    assert (near.tolist(), far.tolist()) == ([0], [4])
+    assert [part.tolist() for part in agreements(first, 2 * first, 2)] == [[0, 1], [4, 3]]
+
+
+def test_published_weights_have_the_shares_of_zeros_that_the_paper_prints(tmp_path: Path) -> None:
+    """Of the 64, 192, 384, 256 and 256 channels of AlexNet: 51, 137, 218, 119 and 71 in release 0.0."""
+    heads = published_heads("alex", "0.0")
+    found = learnt_weights({f"weights.{i}": own.numpy() for i, own in enumerate(heads)}, tmp_path / "w.svg")
+    printed = [row.values[0].value for row in find_table("perceptual/figure-10").rows]
+    assert [round(100 * share, 1) for share in found.values()] == printed == [79.7, 71.4, 56.8, 46.5, 27.7]
+    assert [round(share * len(head)) for share, head in zip(found.values(), heads, strict=True)] == [
+        51,
+        137,
+        218,
+        119,
+        71,
+    ]
+    assert sum(map(len, heads)) == 1152
 
 
 def test_weights_are_drawn_by_layer_with_their_zeros(tmp_path: Path) -> None:
@@ -48,6 +73,10 @@ def test_commands_draw_from_a_store(tmp_path: Path) -> None:
     save_file({"weights.0": torch.tensor([0.0, 1.0])}, tmp_path / "w.safetensors")
     words = ["perceptual", "weights", str(tmp_path / "w.safetensors"), "--out", str(tmp_path / "w.svg")]
     assert "50.0% zero" in CliRunner().invoke(cli, words).output
+    published = ["perceptual", "weights", "alex", "--release", "0.0", "--out", str(tmp_path / "w.svg")]
+    assert "weights.0: 79.7% zero" in CliRunner().invoke(cli, published).output
+    unknown = CliRunner().invoke(cli, ["perceptual", "weights", "alec", *words[3:]])
+    assert "alec is neither a file nor one of alex, vgg, squeeze" in str(unknown.exception)
 
 
 def test_both_tests_are_drawn_as_points(tmp_path: Path) -> None:

@@ -3,14 +3,16 @@
 import json
 from pathlib import Path
 
+import pytest
 import torch
 from click.testing import CliRunner
 from safetensors.torch import load_file
 
 from imharness.cli import cli
 from imharness.components.registry import installed
-from imharness_perceptual.trainings.lpips import Choices, RankingNet
-from imharness_vision.lpips import untrained
+from imharness.contracts.randomness import generator
+from imharness_perceptual.trainings.lpips import Choices, LpipsTraining, RankingNet
+from imharness_vision.lpips import dropped, untrained
 
 CPU = torch.device("cpu")
 PAIRS = "harness/distorted-pairs[per_photograph=1,size=32,split=train]"
@@ -56,6 +58,23 @@ def test_lin_leaves_the_backbone_as_it_was(tmp_path: Path) -> None:
     for name, tensor in start.items():
         same = torch.equal(weights[name], tensor)
         assert same == name.startswith("backbone."), name
+
+
+def test_dropped_differences_keep_their_mean_and_come_from_the_stream() -> None:
+    ones = torch.ones(1, 4, 100, 100)
+    found = dropped(ones, (0.5, generator(0)))
+    assert set(found.unique().tolist()) == {0.0, 2.0}
+    assert float(found.mean()) == pytest.approx(1, abs=0.02)
+    assert torch.equal(found, dropped(ones, (0.5, generator(0))))
+    assert dropped(ones, None) is ones
+
+
+def test_dropout_is_the_published_half_and_changes_what_is_learnt(tmp_path: Path) -> None:
+    assert LpipsTraining().dropout == 0.5
+    train(tmp_path / "half", "--variant", "lin")
+    train(tmp_path / "none", "--variant", "lin", "--dropout", "0")
+    half, none = (load_file(tmp_path / own / "lpips.safetensors")["weights.0"] for own in ("half", "none"))
+    assert not torch.equal(half, none)
 
 
 def test_choices_are_triplets_and_the_ranking_sees_which_is_nearer() -> None:

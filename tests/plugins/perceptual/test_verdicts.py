@@ -151,7 +151,13 @@ def test_opinions_are_read_and_correlated_at_several_sizes(tmp_path: Path) -> No
     assert len(data) == 12
     assert data.shapes[0] == (32, 43)
     assert data.columns["mos"][2] == 6.5
-    assert [d.size for d in installed().one("dataset", f"tid2013[path={folder}]").variants()] == [0, 256, 128, 64]
+    assert [d.size for d in installed().one("dataset", f"tid2013[path={folder}]").variants()] == [
+        128,
+        192,
+        256,
+        384,
+        512,
+    ]
     words = ["run", "--track", "perceptual", "--metric", "mse", "--metric", "linf", "--attack", "square"]
     store = tmp_path / "store"
     sets = ["--dataset", f"tid2013[path={folder}]", "--dataset", f"tid2013[path={folder},size=32]"]
