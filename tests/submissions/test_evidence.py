@@ -196,7 +196,7 @@ def first(folder: Path) -> Path:
         (lambda f: attacked(f, 30), "its distance from the original is .* are allowed"),
         (lambda f: change(f, 'clean = "', f'clean = "{"0" * 64}" #'), "the sha256 of the original is"),
         (lambda f: change(f, 'name = "', 'name = "no-such-'), "has no such image here"),
-        (lambda f: change(f, "harness/flip", "harness/flop"), "is not one entry of harness/iqa in this store"),
+        (lambda f: change(f, "harness/flip", "harness/flop"), "is no entry of harness/iqa in this store"),
         (lambda f: change(f, 'strength = "strong"', 'strength = "huge"'), "no attack with .* is listed"),
         (lambda f: change(f, 'track = "harness/iqa"', 'track = "harness/membership"'), "takes no images as evidence"),
         (lambda f: first(f).write_bytes(first(f).read_bytes()[:200]), "is not a readable image"),
