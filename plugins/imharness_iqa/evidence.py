@@ -17,7 +17,7 @@ def evidence(context: StepContext) -> StepResult:
     """Score f(D(x')) of handed-in images, as often as asked with fresh draws of a random defense."""
     handed, attack = context.need("evidence"), context.component("attack")
     images = _named(context, list(handed.rows["name"]))
-    score, draws = scoring(context), int(context.options["draws"])
+    score, draws = scoring(context, images), int(context.options["draws"])
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         names, shown = names_of(images, positions), [handed.arrays[str(p)] for p in positions]
@@ -27,7 +27,7 @@ def evidence(context: StepContext) -> StepResult:
                 raise UsageError(f"evidence on {name}: width and height differ from the original's: {sizes}")
         attacked = torch.from_numpy(np.stack(shown)).to(batch.device).float() / 255
         found = {"distance": distance(attack, attacked, batch)}
-        return found | {str(draw): score(_defended(context, names, attacked, draw)) for draw in range(draws)}
+        return found | {str(draw): score(positions, _defended(context, names, attacked, draw)) for draw in range(draws)}
 
     found = context.map(images, measure)
     rows = {

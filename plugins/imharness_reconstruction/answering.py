@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -92,6 +94,14 @@ def _of_round(asked: SharedGradients, own: Round) -> Reconstructed:
         columns["explained"] = explained
         columns["converged"] = explained if asked.closed_form else fit["converged"] & explained
         doubts += _unexplained(fit["attainable"], fit["grey"])
+        if not explained.all() and not own.training_mode and norms(asked.network):
+            in_training = replace(own, training_mode=True)
+            with torch.no_grad():
+                fits = matching_round(
+                    asked.network, in_training, shared, parts[0], targets, parts[1], parts[2], listed_as
+                )
+            if (loss := float(fits["attainable"].max())) <= EXPLAINED:
+                doubts.append(f"They do with batch norm in training mode (loss {loss:.2g}): add training_mode=true.")
     labels = read.flatten()[place].cpu().numpy()
     return Reconstructed(found[place].mul(255).round() / 255, {"label": labels, **columns}, TOLD, tuple(doubts))
 

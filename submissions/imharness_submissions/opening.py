@@ -26,6 +26,7 @@ class RunningSubmission:
     """A submission whose package runs in the sandbox, or can be started there.
 
     `registry` holds the installed components and those of the package, `components` the entries of the manifest.
+    Their authors are those of the manifest, which a person filled in, and not those of the package's metadata.
     """
 
     submission: Submission
@@ -72,7 +73,8 @@ def open_submission(
     environment = environment_of(folder, submission.package, trusted=trusted)
     guest = Guest(spec_for(submission.package.name, environment, submission.hardware, trusted=trusted), secret, hides)
     try:
-        description = offer_of(guest).model_copy(update={"environment": tree_digest(environment)})
+        facts = {"environment": tree_digest(environment), "author": ", ".join(submission.authors)}
+        description = offer_of(guest).model_copy(update=facts)
         check_registered(submission, (str(c["info"]["id"]) for c in description.components))
         registry = installed().superseded_by(description.entries(guest))
         components = [_entry(entry, description, registry) for entry in submission.entries]

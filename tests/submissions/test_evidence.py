@@ -22,8 +22,10 @@ from imharness.errors import UsageError
 from imharness.planning.profiles import load_profile
 from imharness.results.boards import Board
 from imharness.results.store import Store
+from imharness.results.tasks import TaskSpec
+from imharness_iqa.tables.handed_in import least
 from imharness_submissions.evidence.accepting import accept
-from imharness_submissions.evidence.checking import check
+from imharness_submissions.evidence.checking import _differing, check
 from imharness_submissions.evidence.folder import FILE, read_evidence
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.running import Run, run_submission
@@ -163,6 +165,36 @@ def test_draws_of_a_random_entry_are_not_taken_for_evidence(store: Path, started
         check(read_evidence(started("harness/random-noise")), Store(store))
 
 
+def test_draws_that_change_nothing_seldom_prove_that_an_image_is_worse() -> None:
+    """Of evidence that changes nothing some image counts in at most 5 % of cases, though one draw of each is known."""
+    rng, cases, images = np.random.default_rng(0), 2000, 12
+    found = sum(bool((rng.normal(size=images) < least(rng.normal(size=(16, images)))).any()) for _ in range(cases))
+    assert 0.02 * cases < found < 0.065 * cases
+    assert (least(rng.normal(3, 0.1, (16, images))) > rng.normal(0, 0.1, images)).all(), "what changed is found"
+    assert least(np.full((1, images), 2.0)).tolist() == [2.0] * images
+
+
+def test_entries_and_attacks_go_by_short_names_and_what_is_left_open_is_said(listed: Path, tmp_path: Path) -> None:
+    begin = ("evidence", "new", "--track", "iqa", "--store", listed)
+    done = told(*begin, tmp_path / "one", "--entry", "flip", "--cell", "method=square", "--cell", "adaptive=true")
+    assert done.exit_code == 0, done.output
+    assert told(*begin, tmp_path / "two", "--entry", "flip").exit_code == 0, "one attack is listed"
+    none = told(*begin, tmp_path / "three", "--entry", "flip", "--cell", "strenght=strong")
+    assert "no attack with strenght strong is listed" in str(none.exception)
+
+
+def test_where_several_fit_the_message_has_the_values_that_tell_them_apart() -> None:
+    def spec(method: str) -> TaskSpec:
+        options = {"method": method, "strength": "strong"}
+        return TaskSpec(
+            track="x/y", step="evaluate", version="1", components={}, options=options, limit=None, seed=0, needs={}
+        )
+
+    assert _differing([spec("harness/ifgsm"), spec("harness/square[queries=2]")]) == (
+        "--cell method=harness/ifgsm or harness/square[queries=2]"
+    )
+
+
 def test_a_random_entry_is_broken_by_more_than_its_noise(store: Path, started: Break) -> None:
     found = check(read_evidence(attacked(started("harness/random-noise"), through="nothing")), Store(store))
     assert found.records[-1].spec.options["draws"] == 16
@@ -196,7 +228,7 @@ def first(folder: Path) -> Path:
         (lambda f: attacked(f, 30), "its distance from the original is .* are allowed"),
         (lambda f: change(f, 'clean = "', f'clean = "{"0" * 64}" #'), "the sha256 of the original is"),
         (lambda f: change(f, 'name = "', 'name = "no-such-'), "has no such image here"),
-        (lambda f: change(f, "harness/flip", "harness/flop"), "is not one entry of harness/iqa in this store"),
+        (lambda f: change(f, "harness/flip", "harness/flop"), "is no entry of harness/iqa in this store"),
         (lambda f: change(f, 'strength = "strong"', 'strength = "huge"'), "no attack with .* is listed"),
         (lambda f: change(f, 'track = "harness/iqa"', 'track = "harness/membership"'), "takes no images as evidence"),
         (lambda f: first(f).write_bytes(first(f).read_bytes()[:200]), "is not a readable image"),

@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pydantic import ValidationError
 
+from imharness.cli import cli
+from imharness.errors import StoreError
 from imharness_submissions.ledger import Ledger
 
 
@@ -15,3 +18,14 @@ def test_a_line_may_name_an_installed_component_but_never_a_folder_of_it(tmp_pat
     for name, manifest in (("../../x", None), ("harness/../x", None), ("harness/mse", {"package": {}})):
         with pytest.raises(ValidationError):
             ledger.append(name, ("a/x",), "added", "for a test", manifest=manifest)
+
+
+def test_a_store_that_is_not_there_has_no_empty_ledger(tmp_path: Path) -> None:
+    found = CliRunner().invoke(cli, ["submissions", "ledger", "--store", str(tmp_path / "nowhere")])
+    assert isinstance(found.exception, StoreError)
+    assert "nowhere does not exist or is empty" in str(found.exception)
+    assert not (tmp_path / "nowhere").exists()
+    Ledger(tmp_path / "refused").append("own", ("own/x",), "refused", "for a test")
+    told = CliRunner().invoke(cli, ["submissions", "ledger", "--store", str(tmp_path / "refused")])
+    assert told.exit_code == 0, told.output
+    assert "1 decision" in told.output

@@ -120,6 +120,16 @@ def test_nothing_of_a_package_runs_here_when_it_is_unpacked(
     assert not mark.exists()
 
 
+def test_the_board_names_the_authors_of_the_manifest(submission: MakeSubmission) -> None:
+    folder = submission("honest/median", ENTRY)
+    text = (folder / "submission.toml").read_text()
+    (folder / "submission.toml").write_text(text.replace('["A stranger"]', '["Ada Author", "Ben Author"]'))
+    opened = open_submission(folder, read_manifest(folder))
+    opened.guest.kill()
+    (own,) = [one for one in opened.description.entries() if one.component.info.id == "good/median"]
+    assert own.provenance.author == "Ada Author, Ben Author"
+
+
 def test_a_first_manifest_is_written_from_what_the_package_says(tmp_path: Path) -> None:
     wheel = wheel_of(HOSTILE / "hostile" / "asks_too_much.py", tmp_path)
     folder = start_submission("asks-too-much", wheel, tmp_path / "submissions", trusted=False)

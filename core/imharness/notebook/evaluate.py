@@ -17,7 +17,7 @@ import platformdirs
 from imharness.components.provenance import Registered
 from imharness.components.registry import Registry, installed
 from imharness.contracts.component import SELECTABLE, Component
-from imharness.errors import ContractError, UsageError, unknown_name
+from imharness.errors import ContractError, Unavailable, UsageError, unknown_name
 from imharness.notebook import components, given
 from imharness.notebook.arguments import flag, listed, naming, place, seed_of, shown, text, whole, wrong
 from imharness.notebook.digest import Undigestible, digest_of
@@ -243,10 +243,18 @@ def _data(dataset: Any, track: str) -> tuple[str | None, Registered | None]:
             reader = installed().track(track).folder_dataset
             if not reader:
                 raise UsageError(f"dataset: track {track} cannot read a folder of images; give the name of a data set.")
-            return f"{reader}:{folder.resolve()}", None
+            name = f"{reader}:{folder.resolve()}"
+            try:
+                installed().one("dataset", name).require()
+            except Unavailable as error:
+                raise UsageError(f"dataset: {error.reason}.") from error
+            return name, None
         if isinstance(dataset, os.PathLike):
             raise UsageError(f"dataset: {folder} is not a folder.")
-        _found(installed(), "dataset", dataset, "dataset")
+        try:
+            _found(installed(), "dataset", dataset, "dataset")
+        except UsageError as error:
+            raise UsageError(f"{error} Nor is there a folder {dataset!r:.100}.") from error
         return dataset, None
     if not installed().track(track).takes_bare_images:
         raise UsageError(f"dataset: track {track} cannot use images without labels; give a name or a folder.")
@@ -319,7 +327,9 @@ def _used(graph: Graph, own: Sequence[Component], track: str) -> None:
 
 def _gap(graph: Graph) -> str:
     gap = next(iter(graph.missing.values()), None)
-    return f"{gap.what} is missing ({gap.reason}; {gap.remedy})" if gap else "it has no place for such an object"
+    if gap is None:
+        return "it has no place for such an object"
+    return f"{gap.what} is missing ({gap.reason}{f'; {gap.remedy}' if gap.remedy else ''})"
 
 
 def _store(store: str | None) -> Store:

@@ -123,5 +123,6 @@ def images_of(name: str, given: Any) -> torch.Tensor:
     lowest, highest = float(found.min()), float(found.max())
     if lowest < 0 or highest > 1:
         todo = " Divide by 255." if lowest >= 0 and highest <= 255 else ""
+        todo = " Images in [-1, 1] become (x + 1) / 2." if -1 <= lowest < 0 and highest <= 1 else todo
         raise UsageError(f"{name} must lie in [0, 1], got {lowest:g} to {highest:g}.{todo}")
     return torch.from_numpy(found.astype(np.float32))

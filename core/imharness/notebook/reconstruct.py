@@ -31,6 +31,8 @@ from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.running.numerics import fresh_numerics
 
 Columns = dict[str, npt.NDArray[Any]]
+FEW, WEIGHTS = 100, 0.9
+"""Of more parameters than this, no gradient has by chance so large a cosine with the weights."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,7 +57,7 @@ class Reconstruction(Result):
 def reconstruct(
     gradients: Any,
     model: torch.nn.Module,
-    shape: tuple[int, int, int],
+    shape: tuple[int, int, int] | None = None,
     *,
     attack: str | Component | Own = "invgrad",
     originals: Any = None,
@@ -76,7 +78,7 @@ def reconstruct(
         model: the classifier that gave the gradients, with logits ``(n, classes)``. A copy of it is put into evaluation
             mode, so the gradients should be computed in that mode, too, unless the attack has ``training_mode=true``.
             Its last parameter must be a bias with one number for each class; labels are read from its gradient.
-        shape: the shape ``(3, h, w)`` of an image.
+        shape: the shape ``(3, h, w)`` of an image, which no gradient tells; needed.
         attack: a name as on the command line, such as ``"invgrad[steps=500]"`` or ``"dlg"``, or what `ih.attack`
             returns.
         originals: the private images ``(N, 3, h, w)``, floats in [0, 1] or bytes, if they are known; those of a
@@ -105,11 +107,14 @@ def reconstruct(
     inversion = component_from("attack", attack, "attack", ReconstructionAttack)
     if not isinstance(inversion, ReconstructionAttack):
         raise UsageError(f"attack: {shown(attack)} does not rebuild images from gradients; try 'invgrad' or 'dlg'.")
+    if shape is None:
+        raise UsageError("shape: give the size of an image as (3, height, width); gradients do not tell it.")
     size, seed = _size(shape), seed_of(seed)
     if not isinstance(model, torch.nn.Module):
         raise wrong("model", "a torch module", model)
     network = copy.deepcopy(model).eval().requires_grad_(False)
     shared = _gradients(gradients, network)
+    _no_weights(shared, network)
     _try(network, size, next(iter(shared.values())))
     updates, own = len(next(iter(shared.values()))), inversion.round()
     count = updates * (1 if own is None else own.images)
@@ -278,6 +283,18 @@ def _gradients(given: Any, network: torch.nn.Module) -> dict[str, torch.Tensor]:
     if len(set(counts.values())) > 1:
         raise UsageError(f"gradients differ in their number of images: {dict(list(counts.items())[:3])}.")
     return found
+
+
+def _no_weights(shared: Mapping[str, torch.Tensor], network: torch.nn.Module) -> None:
+    """Raise `UsageError` if what was shared is almost the network's weights, as those after a round are."""
+    own = torch.cat([parameter.detach().flatten() for parameter in network.parameters()]).double()
+    for given in zip(*shared.values(), strict=True):
+        update = torch.cat([part.flatten() for part in given]).double()
+        if len(own) > FEW and torch.nn.functional.cosine_similarity(update, own, dim=0) > WEIGHTS:
+            raise UsageError(
+                "gradients: these are weights, almost those of the model; give what a participant changed: "
+                "(weights before - weights after) / (learning rate * steps)."
+            )
 
 
 def _tensor(name: str, value: Any, argument: str = "gradients") -> torch.Tensor:

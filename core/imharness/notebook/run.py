@@ -110,6 +110,8 @@ def _planned(session: Session, tracks: Sequence[str] | None, only: Mapping[str, 
         if tracks is not None and not chosen_tracks(session.registry, session.profile, tracks):
             raise UsageError("track: name at least one, or give None for all of the profile.")
     for kind, names in only.items():
+        if kind == "dataset" and any(Path(name).is_dir() for name in names):
+            continue  # the plan says how to name a folder
         with naming(kind):
             named(session.registry, kind, names)
     with _without_dashes():

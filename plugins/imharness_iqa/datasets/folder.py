@@ -49,7 +49,7 @@ class Folder(FolderDataset):
                 raise UsageError(f"{table} does not exist.")
             names = images_below(folder)
             if not names:
-                raise Unavailable(f"{folder} has no images", "--dataset folder:PATH")
+                raise Unavailable(f"{folder} has no images, neither in it nor in its folders")
             return _grouped(Listing(folder, names, proxy=NO_LABELS))
         found = read_scores(table, NAMES, SCORES, photograph=("photograph",), reference=("reference",))
         others = sorted(set(images_below(folder)).difference(found.names, found.references))

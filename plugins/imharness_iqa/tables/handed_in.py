@@ -22,8 +22,8 @@ ORDER BY ALL
 def handed_in(query: Query, study: Study, ruler: Ruler, spans: Mapping[str, float]) -> Iterator[Evidence]:
     """Yield what was handed in against each defense, on the images that are reported.
 
-    The pairs that an image turns are the mean over the draws of a random defense. `Evidence.sure` is its one-sided
-    lower bound by Student's t, at `LEVEL` for all images of the evidence together (Bonferroni).
+    The pairs that an image turns are the mean over the draws of a random defense. `Evidence.sure` is the one-sided
+    bound below which a single draw lies by Student's t, at `LEVEL` for all images together (Bonferroni); see `least`.
     """
     if "evidence" not in query.steps:
         return
@@ -58,11 +58,15 @@ def handed_in(query: Query, study: Study, ruler: Ruler, spans: Mapping[str, floa
 
 
 def least(turned: np.ndarray) -> np.ndarray:
-    """Return the lower bound of the mean over draws ``(draws, n)``, for each image ``(n,)``; itself for one draw."""
+    """Return what draws ``(draws, n)`` prove for each image ``(n,)``; itself for one draw.
+
+    What the store knows of an image behind a random defense is a draw, too. If nothing changed, it is one of the same
+    distribution, and it lies below this prediction bound with the probability ``LEVEL / n``.
+    """
     draws, n = turned.shape
     if draws == 1:
         return turned[0]
-    error = turned.std(axis=0, ddof=1) / np.sqrt(draws)
+    error = turned.std(axis=0, ddof=1) * np.sqrt(1 + 1 / draws)
     return turned.mean(axis=0) - float(stats.t.ppf(1 - LEVEL / n, draws - 1)) * error
 
 

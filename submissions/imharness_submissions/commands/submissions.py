@@ -67,12 +67,13 @@ def submissions() -> None:
 def new(name: str, wheel: Path, parent: Path, trust: bool) -> None:
     """Write submissions/NAME/submission.toml for the package in a wheel.
 
-    Facts that the package contains are filled in; you write contact, training data and claims.
+    Facts that the package contains are filled in; you write contact, training data and claims, and authors where the
+    package names none.
     """
     from imharness_submissions.starting import start_submission
 
     folder = start_submission(name, wheel, parent, trusted=trust)
-    console.say(f"{folder}/submission.toml: fill in contact, extra_training_data and claims, then:")
+    console.say(f"{folder}/submission.toml: fill in authors, contact, extra_training_data and claims, then:")
     console.say(f"harness submissions validate {folder}")
 
 
@@ -333,11 +334,13 @@ def ledger(address: str, as_json: bool, against: Path | None) -> None:
     The tables of the store, and of a published site, say how many decisions they know and how the last was sealed.
     With HARNESS_LEDGER_KEY, the name of a file with the maintainer's key, every decision must be marked with it.
     """
+    from imharness.cli.stores import existing
     from imharness.results.store import Store
     from imharness_submissions.ledger import Ledger, published
 
-    known, store = Ledger(address), Store(address)
+    known = Ledger(address)
     lines = known.lines()
+    store = Store(address) if lines else existing(address)
     boards = [board for track in store.ranked() if (board := store.board(track)) is not None]
     known.check_begins_with([board.decided for board in boards if board.decided is not None], "the store's tables")
     if against is not None:
@@ -346,7 +349,9 @@ def ledger(address: str, as_json: bool, against: Path | None) -> None:
         console.emit([line.model_dump(mode="json") for line in lines])
         return
     rows = [(line.number, line.date, line.name, line.decision, line.reason[:200]) for line in lines]
-    console.table(f"{len(rows)} decisions", ["", "date", "submission", "decision", "why"], rows)
+    console.table(
+        f"{len(rows)} decision{'' if len(rows) == 1 else 's'}", ["", "date", "submission", "decision", "why"], rows
+    )
 
 
 @submissions.command()

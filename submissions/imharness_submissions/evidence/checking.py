@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +32,7 @@ from imharness.results.store import Store
 from imharness.results.sweeps import Sweep
 from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.session import Session
+from imharness.running.views import short
 from imharness_submissions.evidence.beside import Beside
 from imharness_submissions.evidence.folder import HandedIn
 from imharness_submissions.ledger import Ledger
@@ -106,33 +107,56 @@ def listed(store: Store, track: str, entry: str, cell: Mapping[str, str]) -> Lis
     keys = [key for address, key in sweep.cells.items() if address.startswith(f"{own.handed_in[0]} ")]
     records = [record for _, record in store.records(keys) if isinstance(record, TaskRecord)]
     entries = {ref.label: ref for r in records for ref in r.spec.components.values() if ref.kind in own.ranks}
-    named = {label: ref for label, ref in entries.items() if entry in (label, ref.id)}
-    if len(named) != 1:
-        meant = sorted(named or entries)
-        raise UsageError(unknown_name(f"{entry!r} is not one entry of {track} in this store", entry, meant, "It has"))
+    named = {label: ref for label, ref in entries.items() if entry in (label, short(label))}
+    named = named or {label: ref for label, ref in entries.items() if entry in _names(label)}
+    if len(named) > 1:
+        raise UsageError(f"{entry!r} means several entries of {track} in this store; name one of {_joined(named)}.")
+    if not named:
+        raise UsageError(unknown_name(f"{entry!r} is no entry of {track} in this store", entry, entries, "It has"))
     ((label, ref),) = named.items()
     if ref.id in known.withdrawn:
         raise UsageError(f"{label} is withdrawn: {known.withdrawn[ref.id]}")
     found = [r for r in records if ref in r.spec.components.values() and _fits(r.spec, cell)]
     if not found:
         raise UsageError(f"{label}: no attack with {_words(cell)} is listed in this store.")
-    apart = {digest([r.spec.components[role].identity() for role in sorted(r.spec.named())]) for r in found}
+    apart = {digest([r.spec.components[role].identity() for role in sorted(r.spec.named())]): r.spec for r in found}
     if len(apart) > 1:
-        fields = ", ".join(sorted({*found[0].spec.named(), *found[0].spec.options}))
-        raise UsageError(f"{_words(cell)} fits {len(apart)} listed attacks on {label}; say more of: {fields}.")
+        raise UsageError(
+            f"{len(apart)} attacks on {label} are listed{f' with {_words(cell)}' if cell else ''}; "
+            f"say which by {_differing(list(apart.values()))}."
+        )
     return Listed(own, sweep, known, found[0], ref)
 
 
 def _fits(spec: TaskSpec, cell: Mapping[str, str]) -> bool:
-    def has(name: str, value: str) -> bool:
-        ref = spec.components.get(name)
-        return value in (ref.label, ref.id) if ref is not None else str(spec.options.get(name)) == value
+    fields = _fields(spec)
+    return all(n in fields and v.lower() in map(str.lower, _names(fields[n])) for n, v in cell.items())
 
-    return all(has(name, value) for name, value in cell.items())
+
+def _fields(spec: TaskSpec) -> dict[str, str]:
+    """Return what `--cell` can name: the components of a cell by label, and its options."""
+    return {role: ref.label for role, ref in spec.named().items()} | {n: str(v) for n, v in spec.options.items()}
+
+
+def _names(label: str) -> set[str]:
+    """Return what a label is called: as it is, without its parameters, and both without the name of the harness."""
+    whole = label.partition("[")[0]
+    return {label, whole, short(label), short(whole)}
+
+
+def _differing(specs: Sequence[TaskSpec]) -> str:
+    """Say by which `--cell` cells can be told apart, with the values of each field that differs."""
+    fields = [_fields(spec) for spec in specs]
+    values = {name: dict.fromkeys(own.get(name, "") for own in fields) for name in fields[0]}
+    return "; ".join(f"--cell {name}={_joined(own)}" for name, own in values.items() if len(own) > 1)
+
+
+def _joined(names: Iterable[str]) -> str:
+    return " or ".join(names)
 
 
 def _words(cell: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in cell.items()) or "no further fields"
+    return ", ".join(f"{name} {value}" for name, value in cell.items())
 
 
 def check(handed: HandedIn, store: Store, *, device: str = "cpu", secret: str = "", trusted: bool = False) -> Verdict:

@@ -192,7 +192,7 @@ def test_errors_name_the_argument(tmp_path: Path) -> None:
         ({"against": ["jpeg[quality=0]"]}, "against: harness/jpeg: quality: Input should be greater"),
         ({"against": ["jpek"]}, "against: no component .* is called 'jpek'. Did you mean 'jpeg'"),
         ({"device": "cuda:99"}, "device: device 'cuda:99' is not on this machine"),
-        ({"dataset": "nowhere"}, "dataset: no dataset is called 'nowhere'"),
+        ({"dataset": "nowhere"}, "dataset: no dataset is called 'nowhere'.* Nor is there a folder 'nowhere'.$"),
         ({"dataset": tmp_path / "absent"}, "dataset: .*absent is not a folder"),
         ({"dataset": np.zeros((2, 3, 8, 8), int)}, r"dataset must be floats .*into bytes with .astype\(numpy.uint8\)"),
         ({"dataset": np.full((2, 3, 8, 8), 2.0)}, r"dataset must lie in \[0, 1\], got 2 to 2. Divide by 255"),
@@ -273,6 +273,11 @@ def test_a_folder_of_images_is_a_data_set(tmp_path: Path) -> None:
     result = ih.evaluate("flip", against=["ifgsm"], dataset=tmp_path / "images", store=store, progress=False)
     assert result.rows("clean")["name"].tolist() == ["one.png"]
     assert os.environ.get("OPENCV_FOR_THREADS_NUM") == before
+
+
+def test_a_folder_without_images_is_named_without_an_option_of_the_command_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^dataset: \S+ has no images, neither in it nor in its folders\.$"):
+        ih.evaluate("flip", dataset=tmp_path, store=tmp_path / "store", progress=False)
 
 
 def test_a_store_and_a_site_load_as_results(place: Path, result: ih.Result, tmp_path: Path) -> None:

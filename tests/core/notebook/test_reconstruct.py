@@ -251,3 +251,31 @@ def test_what_does_not_fit_a_round_is_named() -> None:
     ):
         with pytest.raises(UsageError, match=said):
             wanted()
+
+
+def test_a_forgotten_shape_and_weights_instead_of_changes_are_one_clear_line(model: torch.nn.Module) -> None:
+    image = torch.rand(1, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    own = gradients_of(model, image, 1)
+    with pytest.raises(UsageError, match=r"^shape: give the size of an image as \(3, height, width\)"):
+        reconstruct(gradients_of(model, image, 1), model)
+    weights = {name: p + 0.01 * g for (name, p), g in zip(model.named_parameters(), own, strict=True)}
+    for given in (weights, list(weights.values()), model.state_dict()):
+        with pytest.raises(UsageError, match=r"^gradients: these are weights, .*weights before - weights after"):
+            reconstruct(given, model, (3, 8, 8))
+    changes = [-10 * part for part in gradients_of(model, image, 1)]
+    assert len(reconstruct(changes, model, (3, 8, 8), attack="invgrad[steps=8]").images) == 1
+
+
+def test_batch_norm_in_training_mode_is_suspected_of_a_batch_too() -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layers = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Sigmoid(), torch.nn.Flatten()
+        model = torch.nn.Sequential(*layers, torch.nn.Linear(4 * 36, 4)).train()
+    images = torch.rand(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+    loss = torch.nn.functional.cross_entropy(model(images), torch.tensor([1, 3]))
+    gradients = torch.autograd.grad(loss, list(model.parameters()))
+    attack = "federated[images=2,steps=8]"
+    found = reconstruct(gradients, model, (3, 8, 8), attack=attack, originals=images)
+    assert any("training mode" in doubt and "add training_mode=true" in doubt for doubt in found.doubts)
+    told = attack.replace("steps", "training_mode=true,steps")
+    assert not reconstruct(gradients, model, (3, 8, 8), attack=told, originals=images).doubts

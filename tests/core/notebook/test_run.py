@@ -149,6 +149,7 @@ def test_a_notebook_shows_a_bar(folder: Path, result: ih.Result, monkeypatch: py
         ({"track": "perceptual", "metric": ["mae", "!mae"]}, "^metric: harness/mae is both asked for and left out"),
         ({"metric": 3}, "^metric: expected a name or a list of names, got 3"),
         ({"metric": "maee"}, "^metric: .*maee.*mae"),
+        ({"track": "iqa", "dataset": str(Path(__file__).parent)}, "^dataset: .* is a folder; write folder:"),
         ({"limit": 0}, "^limit: expected a whole number from 1 or None, got 0"),
         ({"workers": -1}, "^workers: expected a whole number from 0 or None, got -1"),
         ({"device": "gpu"}, "^device: "),

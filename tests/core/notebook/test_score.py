@@ -60,6 +60,7 @@ def test_a_metric_of_sets_gives_one_number(monkeypatch: pytest.MonkeyPatch, pixe
     [
         (np.zeros((2, 8, 8, 3)), {}, r"images must have shape \(n, 3, height, width\).*transpose"),
         (np.full((1, 3, 8, 8), 255.0), {}, "images must lie in .* Divide by 255"),
+        (np.full((1, 3, 8, 8), -0.5), {}, r"images must lie in .* become \(x \+ 1\) / 2"),
         (np.full((1, 3, 8, 8), -0.1), {}, "images must lie in"),
         (np.full((1, 3, 8, 8), np.nan), {}, "images holds NaN"),
         (np.zeros((1, 3, 8, 8), dtype=int), {}, "images must be floats in"),
