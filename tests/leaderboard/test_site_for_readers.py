@@ -234,11 +234,17 @@ def test_a_choice_that_nobody_ran_says_so_and_blames_no_utility(page: Page, buil
 
 def test_no_p_value_is_above_one(page: Page) -> None:
     settled(page, compared(FLIP, JPEG, NONE))
-    page.locator("#result tr[data-pair]").first.wait_for()
-    found = re.findall(r"\bp\s*[=≤<]\s*([\d.e-]+)", page.locator("#result").inner_text())
-    raw = page.locator("#result tr[data-pair]").evaluate_all("(rows) => rows.map((row) => row.dataset.raw)")
-    found += re.findall(r'"p[^"]*":\s*([\d.e-]+)', " ".join(raw))
-    assert all(0 <= float(p) <= 1 for p in found)
+    rows = page.locator("#result tr[data-pair]")
+    rows.first.wait_for()
+    cells = rows.evaluate_all("(rows) => rows.flatMap((row) => [row.cells[4], row.cells[5]].map((c) => c.textContent))")
+    found = [[float(p) for p in re.findall(r"[\d.]+(?:e[+-]?\d+)?", text)] for text in cells]
+    assert [len(pair) for pair in found] == [2] * 6, "raw and corrected, in both directions, of three pairs"
+    assert all(0 <= raw <= corrected <= 1 for raw, corrected in found)
+    assert any(corrected == 1 for _, corrected in found)
+    exact = [json.loads(raw) for raw in rows.evaluate_all("(rows) => rows.map((row) => row.dataset.raw)")]
+    assert [own[key] for own in exact for key in ("better", "worse")] == pytest.approx(
+        [raw for raw, _ in found], abs=5e-5
+    )
 
 
 def test_every_chart_of_a_track_has_its_source_and_its_numbers(page: Page) -> None:
