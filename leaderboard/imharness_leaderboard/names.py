@@ -40,7 +40,11 @@ def in_names(text: str, names: Mapping[str, str]) -> str:
     return brief(found)
 
 
-UNITS = ((re.compile(r"(?<![\w/-])psnr(?![\w-])", re.IGNORECASE), "dB"), (re.compile("coverage"), "%"))
+UNITS = (
+    (re.compile(r"(?<![\w/-])psnr(?![\w-])", re.IGNORECASE), "dB"),
+    (re.compile(r"(?<![\w/-])mae(?![\w-])", re.IGNORECASE), "levels 0 to 1"),
+    (re.compile("coverage"), "%"),
+)
 """Measures whose names do not say their unit, and that unit."""
 
 
@@ -50,9 +54,17 @@ def head_of(label: str) -> str:
     return brief(label) + (f", {unit}" if unit else "")
 
 
-def short_title(title: str) -> str:
-    """Return the title of a table as a list of contents has it: what stands before its first comma, colon or "by"."""
-    return re.split(r"[,:]| (?:by|against|under|of what|for) ", title, maxsplit=1)[0]
+def short_titles(titles: Sequence[str]) -> list[str]:
+    """Return the titles of tables as a list of contents has them: what stands before the first comma, colon or "by".
+
+    Of several that begin alike, what only one of them has after its first comma is taken.
+    """
+    found = [re.split(r"[,:]| (?:by|against|under|of what|for) ", title, maxsplit=1)[0] for title in titles]
+    rest = [title.partition(", ")[2] or short for title, short in zip(titles, found, strict=True)]
+    return [
+        own if found.count(own) == 1 else further[:1].upper() + further[1:]
+        for own, further in zip(found, rest, strict=True)
+    ]
 
 
 def spelled_measure(text: str) -> str:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from imharness_leaderboard.names import head_of, short_title
+from imharness_leaderboard.names import head_of, short_titles
 from imharness_leaderboard.texts import glossary
 
 from .browsing import SIZES, settled
@@ -291,8 +291,10 @@ def test_heads_say_their_unit(label: str, head: str) -> None:
 
 
 def test_a_list_of_contents_has_short_titles() -> None:
-    assert short_title("Protected models by leakage, gradattack[steps=60], trained") == "Protected models"
-    assert short_title("Protection of the most vulnerable records") == "Protection of the most vulnerable records"
+    alone = ["Protected models by leakage, gradattack[steps=60], trained", "Protection of the most vulnerable records"]
+    assert short_titles(alone) == ["Protected models", "Protection of the most vulnerable records"]
+    alike = ["Models by leakage, curious: gradient of 2 images", "Models by leakage, malicious: gradient of 8 images"]
+    assert short_titles(alike) == ["Curious: gradient of 2 images", "Malicious: gradient of 8 images"]
 
 
 def test_a_term_is_linked_once_where_it_is_used_first(page: Page) -> None:
