@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from imharness.results.boards import Board
 from imharness_leaderboard.chips import short_names
 from imharness_leaderboard.wording import brief
 
@@ -38,6 +39,12 @@ def in_names(text: str, names: Mapping[str, str]) -> str:
     pattern = "|".join(re.escape(label) for label in sorted(names, key=len, reverse=True))
     found = re.sub(rf"(?<![\w/])(?:{pattern})(?![\w\[/-])", lambda match: names[match[0]], text) if names else text
     return brief(found)
+
+
+def title_with_names(board: Board, title: str) -> str:
+    """Return the title of a table with the entries that it names, with or without their owner, as pages call them."""
+    labels = [entry.label for entry in board.entries if "[" in entry.label]
+    return in_names(title, {part: brief(label) for label in labels for part in (label, label.partition("/")[2])})
 
 
 UNITS = (
