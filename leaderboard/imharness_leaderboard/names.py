@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from imharness.results.boards import Board
+from imharness.results.tables import Table
 from imharness_leaderboard.chips import short_names
 from imharness_leaderboard.wording import brief
 
@@ -45,6 +46,12 @@ def title_with_names(board: Board, title: str) -> str:
     """Return the title of a table with the entries that it names, with or without their owner, as pages call them."""
     labels = [entry.label for entry in board.entries if "[" in entry.label]
     return in_names(title, {part: brief(label) for label in labels for part in (label, label.partition("/")[2])})
+
+
+def table_title(board: Board, table: Table) -> str:
+    """Return the title of a table on a page of a board, with the table's id where another table has the same title."""
+    title = title_with_names(board, table.title)
+    return title if [own.title for own in board.tables].count(table.title) < 2 else f"{title} ({table.id})"
 
 
 UNITS = (

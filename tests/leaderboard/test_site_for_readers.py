@@ -9,11 +9,12 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from imharness_leaderboard.names import head_of, short_titles
+from imharness.results.entries import Entry
+from imharness_leaderboard.names import head_of, short_titles, table_title
 from imharness_leaderboard.texts import glossary
 
 from .browsing import SIZES, settled
-from .conftest import ENTRIES
+from .conftest import ENTRIES, board
 from .contested import ATTACKS, FLIP, JPEG, LEVELS, MEDIAN, NOISE, NONE, PROXIES, PURIFIER
 
 COMPARED = "data/contest/contest-d.vectors.json"
@@ -288,6 +289,22 @@ def test_a_track_shows_its_worst_case_and_at_most_five_pictures(page: Page) -> N
 )
 def test_heads_say_their_unit(label: str, head: str) -> None:
     assert head_of(label) == head
+
+
+def test_tables_are_called_as_pages_call_entries_and_told_apart() -> None:
+    names = ("a/wins", "harness/invgrad[steps=300]", "harness/invgrad[steps=30]")
+    own = board(entries=tuple(Entry(kind="attack", id=n.partition("[")[0], label=n, version="1") for n in names))
+    main = own.tables[0]
+    titled = [
+        main.model_copy(update={"id": id, "title": title})
+        for id, title in (("x", "Wins"), ("y", "Wins"), ("z", "Leakage, invgrad[steps=300], trained"))
+    ]
+    own = own.model_copy(update={"tables": tuple(titled)})
+    assert [table_title(own, one) for one in titled] == [
+        "Wins (x)",
+        "Wins (y)",
+        "Leakage, InvGrad (steps 300), trained",
+    ]
 
 
 def test_a_list_of_contents_has_short_titles() -> None:
