@@ -67,7 +67,7 @@ def title_of_dots(rows: Sequence[Row], column: ColumnSpec) -> str:
 
 
 def title_of_curves(series: Sequence[Series], y_label: str) -> str:
-    """Return which line is the highest wherever all are drawn, or that none is; empty for one line.
+    """Return which line is the highest wherever all are drawn; empty where none is, or there is only one line.
 
     Between their points, lines are straight in the numbers.
     """
@@ -85,4 +85,4 @@ def title_of_curves(series: Sequence[Series], y_label: str) -> str:
     names = display_names([line.label for line in series])
     if len(above) == 1:
         return f"{names[series[above[0]].label]} has the highest {y_label or 'line'} throughout"
-    return "" if above else f"No line has the highest {y_label or 'number'} throughout"
+    return ""

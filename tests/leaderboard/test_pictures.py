@@ -307,7 +307,7 @@ class TestTitlesSayWhatIsSeen:
         ("second", "said"),
         [
             ((0.3, 0.9), "two has the highest TPR throughout"),
-            ((0.0, 0.9), "No line has the highest TPR throughout"),
+            ((0.0, 0.9), "C"),
             ((0.1, 0.5), "C"),
         ],
     )
