@@ -15,6 +15,7 @@ from imharness.results.charts import Chart
 from imharness.results.identity import digest
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.addresses import picture_base
+from imharness_leaderboard.chart_titles import title_of_curves, title_of_dots, title_of_front, title_of_pairs
 from imharness_leaderboard.labels import write_labels
 from imharness_leaderboard.names import head_of
 from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Draw, Picture, Style, rows_high
@@ -34,20 +35,25 @@ class Point(NamedTuple):
 
 
 def chart_pictures(board: Board, chart: Chart) -> Iterator[Picture]:
-    """Yield the picture of a declared chart; none where there is nothing to draw."""
+    """Yield the picture of a declared chart; none where there is nothing to draw.
+
+    Its title says what is seen, and its caption begins with the title that the track gave it.
+    """
     table = table_named(board, chart.table)
     drawing = _drawing(chart, table)
     if drawing is None:
         return
-    draw, height, data = drawing
-    source = digest([VERSION, chart.model_dump(mode="json"), table.model_dump(mode="json") if table else None])
-    yield Picture(picture_base(board, chart.id), chart.title, chart.caption, source, draw, (WIDTH, height), data)
+    draw, height, data, seen = drawing
+    source = digest([VERSION, seen, chart.model_dump(mode="json"), table.model_dump(mode="json") if table else None])
+    title, caption = (seen, f"{chart.title}. {chart.caption}") if seen else (chart.title, chart.caption)
+    yield Picture(picture_base(board, chart.id), title, caption, source, draw, (WIDTH, height), data)
 
 
-def _drawing(chart: Chart, table: Table | None) -> tuple[Draw, float, Columns] | None:
-    """Return how a chart is drawn, its height in inches, and its numbers."""
+def _drawing(chart: Chart, table: Table | None) -> tuple[Draw, float, Columns, str] | None:
+    """Return how a chart is drawn, its height in inches, its numbers, and what is seen, if that can be said."""
     if chart.kind == "curves" and chart.series:
-        return lambda axes, style: _draw_curves(axes, style, chart), HEIGHT, _curve_data(chart)
+        seen = title_of_curves(chart.series, chart.y_label)
+        return lambda axes, style: _draw_curves(axes, style, chart), HEIGHT, _curve_data(chart), seen
     if chart.kind == "scatter" and (points := _points(table, chart)):
         front = _front(chart, table, points)
         data = {
@@ -56,7 +62,8 @@ def _drawing(chart: Chart, table: Table | None) -> tuple[Draw, float, Columns] |
             "y": [p.y for p in points],
             "front": front.astype(int).tolist(),
         }
-        return lambda axes, style: _draw_scatter(axes, style, chart, table, points, front), HEIGHT, data
+        seen = _seen_in_points(chart, table, points, front)
+        return lambda axes, style: _draw_scatter(axes, style, chart, table, points, front), HEIGHT, data, seen
     if chart.kind == "dots" and table is not None and (column := column_named(table, chart.x)) is not None:
         rows = [row for row in table.rows if _known(row.values.get(chart.x))]
         found = [row.values[chart.x] for row in rows]
@@ -66,7 +73,8 @@ def _drawing(chart: Chart, table: Table | None) -> tuple[Draw, float, Columns] |
             "low": [value.low for value in found],
             "high": [value.high for value in found],
         }
-        return lambda axes, style: _draw_dots(axes, style, rows, column), rows_high(len(rows)), data
+        seen = title_of_dots(rows, column)
+        return lambda axes, style: _draw_dots(axes, style, rows, column), rows_high(len(rows)), data, seen
     return None
 
 
@@ -147,13 +155,25 @@ def _columns(table: Table | None, chart: Chart) -> list[ColumnSpec | None]:
     return [column_named(table, key) if table else None for key in (chart.x, chart.y)]
 
 
+def _partial(table: Table | None) -> set[str]:
+    """Return the entries of a ranking that lack something, and are never on a front."""
+    if table is None or table.ranked_by != "rank":
+        return set()
+    return {row.label for row in table.rows if row.number("coverage") != 100}
+
+
+def _seen_in_points(chart: Chart, table: Table | None, points: Sequence[Point], front: npt.NDArray[np.bool_]) -> str:
+    labels = [point.label for point in points]
+    if front.any():
+        return title_of_front(labels, front, all_complete=_partial(table).isdisjoint(labels))
+    columns = zip(_columns(table, chart), (chart.x_label, chart.y_label), strict=True)
+    x, y = (column.label if column else text for column, text in columns)
+    return title_of_pairs([p.x for p in points], [p.y for p in points], (x, y), table.entry if table else "entry")
+
+
 def _front(chart: Chart, table: Table | None, points: Sequence[Point]) -> npt.NDArray[np.bool_]:
     signs = [{"higher": 1, "lower": -1}.get(c.better, 0) if c else 0 for c in _columns(table, chart)]
-    partial = (
-        {row.label for row in table.rows if table.ranked_by == "rank" and row.number("coverage") != 100}
-        if table
-        else set()
-    )
+    partial = _partial(table)
     complete = np.array([point.label not in partial for point in points], dtype=bool)
     if not chart.front or not all(signs):
         return np.zeros(len(points), dtype=bool)

@@ -31,15 +31,19 @@ class Scale:
         return round(self.start + share * (self.end - self.start), 1)
 
     def ticks(self, most: int = 5) -> list[float]:
-        """Return at most `most` round numbers within the scale."""
+        """Return the round numbers within the scale, as many as one step between them gives, but at most `most`."""
         width = self.high - self.low
         if width <= 0:
             return [self.low]
-        rough = width / max(most - 1, 1)
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
-        first = math.ceil(self.low / step - 1e-9)
-        return [round(i * step, 10) for i in range(first, math.floor(self.high / step + 1e-9) + 1)][:most]
+        power = 10.0 ** math.floor(math.log10(width / (most + 1)))
+        found = list[float]()
+        for factor in (1, 2, 5, 10, 20, 50):
+            step = power * factor
+            inside = range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)
+            found = [round(i * step, 10) for i in inside]
+            if len(found) <= most:
+                break
+        return found
 
 
 def scale_of(numbers: Iterable[float | None], start: float, end: float, margin: float = 0.06) -> Scale:

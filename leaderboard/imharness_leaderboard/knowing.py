@@ -190,7 +190,8 @@ def _title(lines: Sequence[Line], attack: str, measure: str) -> str:
     plain, *others = lines
     moved = next(line for line in others if line.kind == "moves")
     what = measure.removesuffix(" %")
-    before, after, without = (number + measure[len(what) :] for number in (moved.before, moved.after, plain.after))
+    unit = "%" if what != measure else ""
+    before, after, without = (number + unit for number in (moved.before, moved.after, plain.after))
     told = f"{before} while {attack} does not know it, {after} once it does"
     return f"{moved.name}: {what}, {told}; {without} without a defense"
 

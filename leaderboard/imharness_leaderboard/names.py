@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from imharness.results.boards import Board
+from imharness.results.tables import Table
 from imharness_leaderboard.chips import short_names
 from imharness_leaderboard.wording import brief
 
@@ -40,7 +42,23 @@ def in_names(text: str, names: Mapping[str, str]) -> str:
     return brief(found)
 
 
-UNITS = ((re.compile(r"(?<![\w/-])psnr(?![\w-])", re.IGNORECASE), "dB"), (re.compile("coverage"), "%"))
+def title_with_names(board: Board, title: str) -> str:
+    """Return the title of a table with the entries that it names, with or without their owner, as pages call them."""
+    labels = [entry.label for entry in board.entries if "[" in entry.label]
+    return in_names(title, {part: brief(label) for label in labels for part in (label, label.partition("/")[2])})
+
+
+def table_title(board: Board, table: Table) -> str:
+    """Return the title of a table on a page of a board, with the table's id where another table has the same title."""
+    title = title_with_names(board, table.title)
+    return title if [own.title for own in board.tables].count(table.title) < 2 else f"{title} ({table.id})"
+
+
+UNITS = (
+    (re.compile(r"(?<![\w/-])psnr(?![\w-])", re.IGNORECASE), "dB"),
+    (re.compile(r"(?<![\w/-])mae(?![\w-])", re.IGNORECASE), "levels 0 to 1"),
+    (re.compile("coverage"), "%"),
+)
 """Measures whose names do not say their unit, and that unit."""
 
 
@@ -50,9 +68,17 @@ def head_of(label: str) -> str:
     return brief(label) + (f", {unit}" if unit else "")
 
 
-def short_title(title: str) -> str:
-    """Return the title of a table as a list of contents has it: what stands before its first comma, colon or "by"."""
-    return re.split(r"[,:]| (?:by|against|under|of what|for) ", title, maxsplit=1)[0]
+def short_titles(titles: Sequence[str]) -> list[str]:
+    """Return the titles of tables as a list of contents has them: what stands before the first comma, colon or "by".
+
+    Of several that begin alike, what only one of them has after its first comma is taken.
+    """
+    found = [re.split(r"[,:]| (?:by|against|under|of what|for) ", title, maxsplit=1)[0] for title in titles]
+    rest = [title.partition(", ")[2] or short for title, short in zip(titles, found, strict=True)]
+    return [
+        own if found.count(own) == 1 else further[:1].upper() + further[1:]
+        for own, further in zip(found, rest, strict=True)
+    ]
 
 
 def spelled_measure(text: str) -> str:

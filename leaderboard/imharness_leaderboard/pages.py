@@ -168,8 +168,11 @@ class _Build:
             (tables, ("shown", "spread", "why", "shade", "marks_of", "facets_of", "breadth", "headline", "legend")),
             (rankings, ("row_text",)),
             (commands, ("compute_again",)),
-            (names, ("head_of", "in_names", "plural", "short_title", "spelled_measure")),
-            (wording, ("brief", "breaking", "facet_text", "partial")),
+            (
+                names,
+                ("head_of", "in_names", "plural", "short_titles", "spelled_measure", "table_title", "title_with_names"),
+            ),
+            (wording, ("brief", "breaking", "facet_text", "moment", "partial")),
             (marks, ("places_of", "proxies_of")),
         ):
             found.globals.update({name: getattr(module, name) for name in offered})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -48,9 +48,11 @@ def ranking_pictures(board: Board, ranking: Ranking, compared: Sequence[Scores])
         return
     base = picture_base(board, table.id)
     source = digest([VERSION, ranking.model_dump(mode="json"), table.model_dump(mode="json")])
-    yield _places(base, source, ranking, table)
+    first = ranking.table == board.rankings[0].table
+    of = "" if first else f" ({table.title.partition(', ')[2] or table.title})"
+    yield replace(own := _places(base, source, ranking, table), title=own.title + of)
     if _both(table):
-        yield _trade(base, source, ranking, table)
+        yield replace(own := _trade(base, source, ranking, table), title=own.title + of)
     scores = next((own for own in compared if own.comparison.id == ranking.comparison), None)
     if scores is not None:
         order = [row.label for row in table.rows]

@@ -194,6 +194,12 @@ def partial(board: Board) -> str:
     return f"{board.cells_done:,} of {board.cells_done + board.waiting:,} cells" if board.waiting else ""
 
 
+def moment(stamp: str) -> str:
+    """Return a moment in ISO 8601, to the minute where it is in UTC, as in "2026-01-02 13:05 UTC"."""
+    found = re.fullmatch(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:[\d.]+)?(\+00:00|Z)", stamp)
+    return f"{found[1]} {found[2]} UTC" if found else stamp
+
+
 def with_code(text: str) -> Markup:
     """Return escaped HTML in which text between backquotes is marked as code."""
     return Markup(re.sub(r"(`+)(.+?)\1", r"<code>\2</code>", str(escape(text)), flags=re.DOTALL))

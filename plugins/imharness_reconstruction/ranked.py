@@ -175,7 +175,10 @@ def _rules(
         better,
         3,
         wins=Wins(
-            f"protection-wins{ending}", "Which protected model leaks less", "reconstructions less close", unit=unit
+            f"protection-wins{ending}",
+            "Which protected model leaks less" + (f", {case.told}" if ending else ""),
+            "reconstructions less close",
+            unit=unit,
         ),
         **of_source(scores),
     )

@@ -8,6 +8,7 @@ of the same 12 photographs.
 
 import itertools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -106,6 +107,28 @@ def report(scores: Blocks | None = None, **changes: object) -> TrackReport:
         caption="Of each image the worst attack counts.",
         entry="defense",
     )
+
+
+def crowd(copies: int) -> Blocks:
+    """Return the scores with many further entries, each a little worse than the one before."""
+    scores = blocks()
+    jpeg = scores.entries.index(JPEG)
+    labels = tuple(f"acme/copy-{i:03d}" for i in range(copies))
+    order = np.argsort([*scores.entries, *labels])
+    noise = np.random.default_rng(0).normal(0, 0.5, (copies, 12))
+    grown = tuple(
+        np.concatenate([block, block[jpeg] + 0.02 * (np.arange(copies)[:, None] + 1) + noise])[order].astype(np.float32)
+        for block in scores.values["d"]
+    )
+    return replace(scores, entries=tuple(sorted((*scores.entries, *labels))), values={"d": grown})
+
+
+def crowd_report(scores: Blocks) -> TrackReport:
+    """Return the ranking of such scores; a copy is as useful as what it copies."""
+    utility = {label: UTILITY.get(label, UTILITY[JPEG]) for label in scores.entries}
+    column = replace(rules(blocks()).utility, value=lambda label: Value(value=utility[label], low=0.5, high=0.99, n=24))
+    gate = share_of("SROCC clean", NONE, 0.05, lambda label: (near(utility[label]), near(UTILITY[NONE])))
+    return report(scores, utility=column, gates=[gate])
 
 
 def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Board, Mapping[str, np.ndarray]]:

@@ -1,12 +1,13 @@
 """Small drawings: labels stay inside their frame, off the marks and off each other, however wide the font is."""
 
 import random
+from itertools import pairwise
 
 import pytest
 from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 
-from imharness_leaderboard.drawing import LINE, Label, Mark, place_labels, width_of
+from imharness_leaderboard.drawing import LINE, Label, Mark, Scale, place_labels, width_of
 
 FRAME = (10.0, 12.0, 310.0, 138.0)
 NAMES = ("mae", "mmm", "lenet + laplacian-gradient", "MemGuard", "jpeg quality=10", "r", "WWW-Wide + Moment")
@@ -49,3 +50,28 @@ def test_no_name_is_wider_than_it_is_taken_for(weight: str) -> None:
     for name in NAMES:
         real = sum(font.load_char(ord(sign)).linearHoriAdvance / 65536 for sign in name)
         assert real <= width_of(name, bold=weight == "bold") * 1.02, name
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "wanted"),
+    [
+        (0.05, 0.95, [0.2, 0.4, 0.6, 0.8]),
+        (18, 62, [20, 30, 40, 50, 60]),
+        (0.859, 0.886, [0.86, 0.87, 0.88]),
+        (3, 3, [3]),
+    ],
+)
+def test_an_axis_has_round_numbers(low: float, high: float, wanted: list[float]) -> None:
+    assert Scale(low, high, 0, 100).ticks() == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_an_axis_has_numbers_within_its_ends_at_equal_steps(seed: int) -> None:
+    draw = random.Random(seed)
+    low = draw.uniform(-100, 100)
+    high = low + 10 ** draw.uniform(-3, 4)
+    found = Scale(low, high, 0, 100).ticks()
+    assert 2 <= len(found) <= 5
+    assert low - 1e-9 <= found[0] < found[-1] <= high + 1e-9
+    steps = {round(b - a, 6) for a, b in pairwise(found)}
+    assert len(steps) == 1 or max(steps) - min(steps) < 1e-5

@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from imharness.contests import share_of
 from imharness.results.store import Store
-from imharness.tables import Blocks, Value
+from imharness.tables import Blocks
 from imharness_leaderboard.heats import heat_of
 from imharness_leaderboard.knowing import APART, _spread, known_of, slope_of
 from imharness_leaderboard.leads import Lead, first_of, lead_of
@@ -36,11 +35,10 @@ from .contested import (
     NOISE,
     NONE,
     PROXIES,
-    UTILITY,
     blocks,
-    near,
+    crowd,
+    crowd_report,
     report,
-    rules,
 )
 
 WIDTHS = (1440, 1280, 768, 390)
@@ -313,28 +311,11 @@ class TestTheRankingIsAChart:
 COPIES = 70
 
 
-def crowd() -> Blocks:
-    """Return the scores with many further entries, each a little worse than the one before."""
-    scores = blocks()
-    jpeg = scores.entries.index(JPEG)
-    labels = tuple(f"acme/copy-{i:02d}" for i in range(COPIES))
-    order = np.argsort([*scores.entries, *labels])
-    grown = tuple(
-        np.concatenate([block, [block[jpeg] + 0.2 * (i + 1) for i in range(COPIES)]])[order].astype(np.float32)
-        for block in scores.values["d"]
-    )
-    return replace(scores, entries=tuple(sorted((*scores.entries, *labels))), values={"d": grown})
-
-
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a site whose ranking has more rows than a page shows."""
     folder = tmp_path_factory.mktemp("crowd")
-    store, scores = Store(folder / "store"), crowd()
-    utility = {label: UTILITY.get(label, UTILITY[JPEG]) for label in scores.entries}
-    column = replace(rules(blocks()).utility, value=lambda label: Value(value=utility[label], low=0.5, high=0.99, n=24))
-    gate = share_of("SROCC clean", NONE, 0.05, lambda label: (near(utility[label]), near(UTILITY[NONE])))
-    made = report(scores, utility=column, gates=[gate])
+    store, made = Store(folder / "store"), crowd_report(crowd(COPIES))
     stored = [own.stored() for own in made.comparisons]
     facts = {"tables": tuple(made.tables), "rankings": tuple(made.rankings), "charts": ()}
     own = board(comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts)

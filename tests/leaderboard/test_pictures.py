@@ -33,9 +33,11 @@ def table(points: Sequence[tuple[float, float]], label: str = "harness/a-name-of
     return Table(id="t", title="T", caption="", entry="defense", columns=(X, Y), rows=rows)
 
 
-def scatter(points: Sequence[tuple[float, float]], **changes: object) -> Picture:
+def scatter(
+    points: Sequence[tuple[float, float]], label: str = "harness/a-name-of-usual-length[n={}]", **changes: object
+) -> Picture:
     chart = Chart(id="c", title="C", caption="", kind="scatter", table="t", x="x", y="y", front=True, **changes)
-    return next(chart_pictures(board(tables=(table(points),), charts=(chart,)), chart))
+    return next(chart_pictures(board(tables=(table(points, label),), charts=(chart,)), chart))
 
 
 def boxes(browser: Browser, svg: bytes) -> dict[str, list[dict[str, float]]]:
@@ -260,3 +262,68 @@ def test_few_pictures_are_kept_and_those_asked_for_last(monkeypatch: pytest.Monk
     for i in (1, 2, 1, 3):
         scatter(RIDGE[i:]).svg("light")
     assert [key[2] for key in kept] == [scatter(RIDGE[i:]).source for i in (1, 3)]
+
+
+class TestTitlesSayWhatIsSeen:
+    """Each title is held to points whose order is known."""
+
+    def test_the_front_is_named_with_at_most_four_entries(self) -> None:
+        few = scatter([(1.0, 3.0), (2.0, 2.0), (0.5, 1.0)], label="harness/jpeg[quality={}]")
+        assert few.title == "No entry beats JPEG (quality 0) and JPEG (quality 1) in both numbers"
+        assert few.caption.startswith("C. ")
+        many = scatter([(float(i), 9.0 - i) for i in range(6)], label="a/e{}")
+        assert many.title == "No entry beats e0, e1, e2 and 3 more in both numbers"
+
+    @pytest.mark.parametrize(
+        ("y", "said"),
+        [
+            ((1, 2, 3, 4), "Higher x goes with higher y: Kendall’s tau-b 1.00, 4 defenses"),
+            ((4, 3, 1, 2), "Higher x goes with lower y: Kendall’s tau-b -0.67, 4 defenses"),
+            ((2, 4, 1, 3), "Higher x hardly goes with higher or lower y: Kendall’s tau-b 0.00, 4 defenses"),
+            ((2, 2, 2, 2), "C"),
+        ],
+    )
+    def test_points_without_a_front_say_whether_numbers_go_together(self, y: Sequence[int], said: str) -> None:
+        points = [(float(i), float(v)) for i, v in enumerate(y)]
+        chart = Chart(id="c", title="C", caption="", kind="scatter", table="t", x="x", y="y")
+        assert next(chart_pictures(board(tables=(table(points),), charts=(chart,)), chart)).title == said
+
+    @pytest.mark.parametrize(
+        ("better", "said"),
+        [
+            ("higher", "2 has the highest x: 0.970; next 1, 0.900"),
+            ("lower", "0 has the lowest x: 0.860; next 1, 0.900"),
+            ("", "C"),
+        ],
+    )
+    def test_dots_name_the_best_and_the_next(self, better: str, said: str) -> None:
+        rows = tuple(Row(label=f"a/{i}", values={"x": Value(value=v)}) for i, v in enumerate((0.86, 0.9, 0.97)))
+        column = X.model_copy(update={"better": better})
+        own = Table(id="t", title="T", caption="", entry="metric", columns=(column,), rows=rows)
+        chart = Chart(id="c", title="C", caption="", kind="dots", table="t", x="x")
+        assert next(chart_pictures(board(tables=(own,), charts=(chart,)), chart)).title == said
+
+    @pytest.mark.parametrize(
+        ("second", "said"),
+        [
+            ((0.3, 0.9), "two has the highest TPR throughout"),
+            ((0.0, 0.9), "C"),
+            ((0.1, 0.5), "C"),
+        ],
+    )
+    def test_a_line_is_said_to_be_the_highest_only_where_it_is(self, second: tuple[float, ...], said: str) -> None:
+        lines = (Series(label="a/one", x=(0.0, 1.0), y=(0.1, 0.5)), Series(label="a/two", x=(0.0, 1.0), y=second))
+        chart = Chart(id="c", title="C", caption="", kind="curves", series=lines, x_label="FPR", y_label="TPR")
+        assert next(chart_pictures(board(charts=(chart,)), chart)).title == said
+
+    def test_a_front_among_rows_that_lack_something_speaks_of_complete_entries(self) -> None:
+        own = table([(1.0, 3.0), (2.0, 2.0), (9.0, 9.0)], label="a/e{}")
+        coverage = ColumnSpec(key="coverage", label="coverage", description="")
+        rows = tuple(
+            row.model_copy(update={"values": {**row.values, "coverage": Value(value=50.0 if i == 2 else 100.0)}})
+            for i, row in enumerate(own.rows)
+        )
+        own = own.model_copy(update={"rows": rows, "columns": (X, Y, coverage), "ranked_by": "rank"})
+        chart = Chart(id="c", title="C", caption="", kind="scatter", table="t", x="x", y="y", front=True)
+        found = next(chart_pictures(board(tables=(own,), charts=(chart,)), chart))
+        assert found.title == "No complete entry beats e0 and e1 in both numbers"

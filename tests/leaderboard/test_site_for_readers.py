@@ -9,11 +9,12 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from imharness_leaderboard.names import head_of, short_title
+from imharness.results.entries import Entry
+from imharness_leaderboard.names import head_of, short_titles, table_title
 from imharness_leaderboard.texts import glossary
 
 from .browsing import SIZES, settled
-from .conftest import ENTRIES
+from .conftest import ENTRIES, board
 from .contested import ATTACKS, FLIP, JPEG, LEVELS, MEDIAN, NOISE, NONE, PROXIES, PURIFIER
 
 COMPARED = "data/contest/contest-d.vectors.json"
@@ -234,11 +235,17 @@ def test_a_choice_that_nobody_ran_says_so_and_blames_no_utility(page: Page, buil
 
 def test_no_p_value_is_above_one(page: Page) -> None:
     settled(page, compared(FLIP, JPEG, NONE))
-    page.locator("#result tr[data-pair]").first.wait_for()
-    found = re.findall(r"\bp\s*[=≤<]\s*([\d.e-]+)", page.locator("#result").inner_text())
-    raw = page.locator("#result tr[data-pair]").evaluate_all("(rows) => rows.map((row) => row.dataset.raw)")
-    found += re.findall(r'"p[^"]*":\s*([\d.e-]+)', " ".join(raw))
-    assert all(0 <= float(p) <= 1 for p in found)
+    rows = page.locator("#result tr[data-pair]")
+    rows.first.wait_for()
+    cells = rows.evaluate_all("(rows) => rows.flatMap((row) => [row.cells[4], row.cells[5]].map((c) => c.textContent))")
+    found = [[float(p) for p in re.findall(r"[\d.]+(?:e[+-]?\d+)?", text)] for text in cells]
+    assert [len(pair) for pair in found] == [2] * 6, "raw and corrected, in both directions, of three pairs"
+    assert all(0 <= raw <= corrected <= 1 for raw, corrected in found)
+    assert any(corrected == 1 for _, corrected in found)
+    exact = [json.loads(raw) for raw in rows.evaluate_all("(rows) => rows.map((row) => row.dataset.raw)")]
+    assert [own[key] for own in exact for key in ("better", "worse")] == pytest.approx(
+        [raw for raw, _ in found], abs=5e-5
+    )
 
 
 def test_every_chart_of_a_track_has_its_source_and_its_numbers(page: Page) -> None:
@@ -284,9 +291,27 @@ def test_heads_say_their_unit(label: str, head: str) -> None:
     assert head_of(label) == head
 
 
+def test_tables_are_called_as_pages_call_entries_and_told_apart() -> None:
+    names = ("a/wins", "harness/invgrad[steps=300]", "harness/invgrad[steps=30]")
+    own = board(entries=tuple(Entry(kind="attack", id=n.partition("[")[0], label=n, version="1") for n in names))
+    main = own.tables[0]
+    titled = [
+        main.model_copy(update={"id": id, "title": title})
+        for id, title in (("x", "Wins"), ("y", "Wins"), ("z", "Leakage, invgrad[steps=300], trained"))
+    ]
+    own = own.model_copy(update={"tables": tuple(titled)})
+    assert [table_title(own, one) for one in titled] == [
+        "Wins (x)",
+        "Wins (y)",
+        "Leakage, InvGrad (steps 300), trained",
+    ]
+
+
 def test_a_list_of_contents_has_short_titles() -> None:
-    assert short_title("Protected models by leakage, gradattack[steps=60], trained") == "Protected models"
-    assert short_title("Protection of the most vulnerable records") == "Protection of the most vulnerable records"
+    alone = ["Protected models by leakage, gradattack[steps=60], trained", "Protection of the most vulnerable records"]
+    assert short_titles(alone) == ["Protected models", "Protection of the most vulnerable records"]
+    alike = ["Models by leakage, curious: gradient of 2 images", "Models by leakage, malicious: gradient of 8 images"]
+    assert short_titles(alike) == ["Curious: gradient of 2 images", "Malicious: gradient of 8 images"]
 
 
 def test_a_term_is_linked_once_where_it_is_used_first(page: Page) -> None:

@@ -91,7 +91,7 @@ def test_which_attack_is_the_strongest(reader: Reader) -> None:
 
 def test_what_do_attacked_images_look_like(reader: Reader) -> None:
     reader.to_ranking()
-    reader.click(reader.page.get_by_role("link", name="Images of the worst case"))
+    reader.click(reader.page.get_by_role("link", name="Images", exact=True))
     image = reader.page.locator(".gallery img:visible").first
     assert image.evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 0
 

@@ -1,6 +1,7 @@
 // The same ranking as imharness.ranking.contest, on the settings that a reader chooses. Intervals of differences are those
 // of the comparison: their tail is frozen with the board.
-import { FEWEST, groupsOf, hash, LEVEL, meanAlone, percentile, RESAMPLES, told } from "./statistics.js";
+import { Pairs, slices } from "./differences.js";
+import { FEWEST, groupsOf, hash, LEVEL, meanAlone, percentile, RESAMPLES } from "./statistics.js";
 
 const draws = new Map();
 /** How often each of k clusters is drawn in each resample. */
@@ -62,9 +63,10 @@ export function conditionsOf(index, facts, picks) {
 /**
  * The contest on some conditions. Where one attack was chosen for each entry, the index has its numbers alone, and nothing is
  * known of attackers that do not know it, nor of the attack that broke it. `vectors`: the scores of each entry of the index. `others`: index, vectors and conditions
- * of the further yardsticks, in the order of `facts.control_tails`.
+ * of the further yardsticks, in the order of `facts.control_tails`. Thousands of entries take seconds: `breath` is awaited
+ * between parts of the work.
  */
-export function contest(index, vectors, facts, conditions, others = []) {
+export async function contest(index, vectors, facts, conditions, others = [], breath = slices()) {
   const sign = index.better === "higher" ? 1 : -1;
   const units = (c) => index.unit_sets[index.conditions[c].units];
   const score = (e, c, i) => vectors[e][index.starts[c] + i];
@@ -122,25 +124,22 @@ export function contest(index, vectors, facts, conditions, others = []) {
     return total.map((sum, u) => (count[u] ? sum / count[u] : NaN));
   }
 
-  const decisions = new Map(present.map((e) => [e, new Map()]));
-  const worsts = new Map(present.map((e) => [e, worst(e, decisions.get(e))]));
-  const coverage = new Map(present.map((e) => {
+  const decisions = new Map(present.map((e) => [e, new Map()])), worsts = new Map(), coverage = new Map();
+  for (const e of present) {
+    worsts.set(e, worst(e, decisions.get(e)));
     let known = 0, all = 0;
     for (const c of settings) units(c).forEach((_, i) => { all++; known += met(e, c, i); });
-    return [e, all ? known / all : 0];
-  }));
+    coverage.set(e, all ? known / all : 0);
+    await breath();
+  }
   const complete = present.filter((e) => coverage.get(e) === 1 && worsts.get(e).some(Number.isFinite) && (!facts.chosen || facts.places[index.entries[e]].complete));
-  const pairs = new Map();
-  const ahead = (a, b, tail = index.tail) => {
-    const key = `${a} ${b} ${tail}`;
-    if (!pairs.has(key)) pairs.set(key, told({ ...index, tail }, vectors[a], vectors[b], settings));
-    return pairs.get(key);
-  };
+  const pairs = new Pairs(index, vectors, settings);
   const plain = index.entries.indexOf(facts.undefended), weights = index.weights.length ? names.map((unit) => index.weights[unit]) : null;
+  const bare = complete.includes(plain) ? against(plain, false) : null;
   /** Is an entry shown to seem better than no defense, and the worst attack to leave less than half of that? */
   function broken(e) {
-    if (!complete.includes(plain)) return false;
-    const [own, bare] = [e, plain].map((x) => against(x, false));
+    if (!bare) return false;
+    const own = against(e, false);
     const seems = names.map((_, u) => sign * (own[u] - bare[u]));
     const rest = seems.map((s, u) => sign * (worsts.get(e)[u] - worsts.get(plain)[u]) - 0.5 * s);
     const shown = (numbers) => {
@@ -150,7 +149,7 @@ export function contest(index, vectors, facts, conditions, others = []) {
     return shown(seems).low > 0 && shown(rest).high < 0;
   }
   const sampled = clusters ? new Set(clusters).size : names.length;
-  const rows = present.map((e) => {
+  const rowOf = (e) => {
     const label = index.entries[e], about = facts.places[label], decided = decisions.get(e);
     const all = [...decided.values()].reduce((a, b) => a + b, 0);
     const row = {
@@ -164,8 +163,8 @@ export function contest(index, vectors, facts, conditions, others = []) {
     };
     if (!row.complete) return row;
     if (!row.control && !facts.chosen && broken(e)) row.broken = Object.keys(row.broken_by)[0];
-    const rivals = complete.filter((other) => other !== e && !facts.places[index.entries[other]].control), found = rivals.map((other) => ahead(other, e));
-    const enough = Math.max(...complete.filter((other) => other !== e).map((other) => ahead(other, e).clusters ?? 0), 0) >= FEWEST;
+    const rivals = complete.filter((other) => other !== e && !facts.places[index.entries[other]].control), found = rivals.map((other) => pairs.told(other, e));
+    const enough = complete.some((other) => other !== e && Number.isFinite(pairs.told(other, e).low));
     if (!row.control) row.rank = {
       value: 1 + found.filter(({ value }) => value > 0).length,
       low: enough ? 1 + found.filter(({ low }) => low > 0).length : null,
@@ -174,28 +173,30 @@ export function contest(index, vectors, facts, conditions, others = []) {
     const leader = found.reduce((first, { value }, j) => (value > found[first].value ? j : first), 0);
     if (rivals.length && found[leader].value > 0) row.behind = { label: index.entries[rivals[leader]], value: found[leader].value, low: finite(found[leader].low), high: finite(found[leader].high) };
     return row;
-  });
+  };
+  const rows = [];
+  for (const e of present) { rows.push(rowOf(e)); await breath(); }
   const number = (value) => value?.value ?? Infinity;
   const group = (row) => (row.control ? 3 : !row.complete ? 2 : row.able && !row.flagged ? 0 : 1);
   const key = (row) => [group(row), !row.rank, number(row.rank), !row.worst, row.worst ? -sign * row.worst.value : 0, row.label];
   rows.sort((a, b) => { const [x, y] = [key(a), key(b)]; const i = x.findIndex((v, j) => v !== y[j]); return i < 0 ? 0 : x[i] < y[i] ? -1 : 1; });
-  const judges = [{ index, vectors, conditions: settings }, ...others].map((own, y) => judge(own, facts.control_tails[y] ?? own.index.tail));
-  return { rows, ...winner(rows, facts, judges), units: names.length, clusters: clusters && sampled };
+  const yardsticks = [pairs, ...others.map((own) => new Pairs(own.index, own.vectors, own.conditions))];
+  const judges = yardsticks.map((own, y) => judge(own, facts.control_tails[y] ?? own.index.tail));
+  return { rows, ...(await winner(rows, facts, judges, breath)), units: names.length, clusters: clusters && sampled };
 }
 
 const finite = (x) => (Number.isFinite(x) ? x : null);
 
 /** One yardstick: how far an entry is ahead of another one, and whether it is shown to be better than it, or than a control. */
-function judge({ index, vectors, conditions }, controlTail) {
-  const pairs = new Map();
+function judge(pairs, controlTail) {
+  const at = new Map(pairs.index.entries.map((label, i) => [label, i]));
   const ahead = (a, b, tail) => {
-    const [i, j] = [a, b].map(({ label }) => index.entries.indexOf(label)), key = `${i} ${j} ${tail}`;
-    if (!pairs.has(key)) pairs.set(key, i < 0 || j < 0 ? { value: NaN, low: NaN, high: NaN } : told({ ...index, tail }, vectors[i], vectors[j], conditions));
-    return pairs.get(key);
+    const [i, j] = [a, b].map(({ label }) => at.get(label));
+    return i === undefined || j === undefined ? { value: NaN, low: NaN, high: NaN } : pairs.told(i, j, tail);
   };
   return {
-    ahead: (a, b) => ahead(a, b, index.tail).value,
-    better: (a, b) => ahead(a, b, index.tail).low > 0,
+    ahead: (a, b) => ahead(a, b).value,
+    better: (a, b) => ahead(a, b).low > 0,
     beats: (a, control) => ahead(a, control, controlTail).low > 0,
   };
 }
@@ -205,14 +206,16 @@ function judge({ index, vectors, conditions }, controlTail) {
  * than, the one ahead first; `winner` is "" where several are, or one is, by some yardstick, not shown to be better than
  * another candidate or than the control `rival`.
  */
-function winner(rows, facts, judges) {
+async function winner(rows, facts, judges, breath) {
   const stands = rows.filter((row) => row.complete && !row.control && row.able && !row.flagged);
   const controls = rows.filter((row) => row.complete && row.control && !facts.references.includes(row.label));
-  const behind = new Map(stands.map((row) => [row, stands.filter((other) => other !== row && judges[0].ahead(other, row) > 0).length]));
+  const behind = new Map();
+  for (const row of stands) { behind.set(row, stands.filter((other) => other !== row && judges[0].ahead(other, row) > 0).length); await breath(); }
   const first = stands.reduce((best, row) => (!best || behind.get(row) < behind.get(best) || (behind.get(row) === behind.get(best) && row.label < best.label) ? row : best), null);
   const others = stands.filter((row) => row !== first);
   const worse = (row) => judges.every((own) => stands.some((other) => other !== row && own.better(other, row)));
-  const may = first ? [first, ...others.filter((row) => !worse(row))] : [];
+  const may = first ? [first] : [];
+  for (const row of others) { if (!worse(row)) may.push(row); await breath(); }
   const doubt = (row) => judges.flatMap((own) => controls.filter((control) => !own.beats(row, control)).map((control) => ({ own, control })))[0];
   const proven = may.filter((row) => !doubt(row)), doubted = first && doubt(first), rival = doubted?.control;
   const one = may.length === 1 && proven.length === 1 && others.every((row) => judges.every((own) => own.better(first, row)));

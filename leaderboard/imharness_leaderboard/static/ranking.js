@@ -3,10 +3,12 @@
 // in the page yet count as much as those that are: rows.js brings them.
 import { axis, Front, lane, linesOf, scaled, WIDTH } from "./charts.js";
 import { conditionsOf, contest } from "./contest.js";
+import { slices, Stopped } from "./differences.js";
 import { brief, PAGE, Rows, settled } from "./rows.js";
 import { numbersOf } from "./statistics.js";
 
 const NAMED = 4; // entries in a sentence
+const LANES = 24; // files fetched at once: browsers refuse thousands
 const made = (name, facts, ...children) => { const one = Object.assign(document.createElement(name), facts); one.append(...children); return one; };
 
 class Ranking {
@@ -162,8 +164,10 @@ class Ranking {
       return Promise.all([this.root.dataset.index, ...this.facts.yardsticks].map(async (address) => {
         const name = this.root.dataset.root + address, folder = name.slice(0, name.lastIndexOf("/") + 1);
         const index = await get(name, "json");
-        const files = await Promise.all(index.files.map((file) => get(folder + file, "arrayBuffer")));
-        return { index, vectors: files.map((file, i) => numbersOf(index.files[i], file)) };
+        const vectors = [], left = index.files.entries();
+        const lane = async () => { for (const [i, file] of left) vectors[i] = numbersOf(file, await get(folder + file, "arrayBuffer")); };
+        await Promise.all(Array.from({ length: LANES }, lane));
+        return { index, vectors };
       }));
     })();
     return this.loaded;
@@ -179,10 +183,12 @@ class Ranking {
       if (mine !== this.turn) return;
       this.index = index;
       const conditions = conditionsOf(index, this.facts, picks);
-      const found = contest(index, vectors, this.facts, conditions, others.map((own) => ({ ...own, conditions: conditionsOf(own.index, this.facts, picks) })));
+      const found = await contest(index, vectors, this.facts, conditions, others.map((own) => ({ ...own, conditions: conditionsOf(own.index, this.facts, picks) })), slices(() => mine === this.turn));
+      if (mine !== this.turn) return;
       this.fill(found, picks);
       this.table.dataset.result = JSON.stringify(found);
     } catch (error) {
+      if (error instanceof Stopped) return;
       this.reset();
       this.verdict.textContent = `The scores cannot be read (${error.message}). If you opened the site from a folder on disk, start “harness site serve” instead. What follows is the ranking under all settings.`;
     }

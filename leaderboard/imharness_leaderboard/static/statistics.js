@@ -154,29 +154,53 @@ export function percentile(sorted, share) {
   return sorted[below] + (place - below) * ((sorted[below + 1] ?? sorted[below]) - sorted[below]);
 }
 
-/** What each cluster adds to the weighted mean; the mean of these is that mean. */
-function contributions(values, names, weights) {
+/** Weighted sums of the values of each cluster, in the order of first appearance, and the sums of their weights. */
+function summed(values, names, weights) {
   const groups = grouped(values, names), of = (i) => (weights ? weights[i] : 1);
-  const sums = groups.map((own) => sum(own.map((i) => of(i) * values[i]))), sizes = groups.map((own) => sum(own.map(of)));
-  const all = sum(sums) / sum(sizes), size = sum(sizes) / groups.length;
-  return groups.map((_, k) => all + (sums[k] - sizes[k] * all) / size);
+  return [groups.map((own) => sum(own.map((i) => of(i) * values[i]))), groups.map((own) => sum(own.map(of)))];
 }
 
-/** A mean with the interval whose two-sided level is the index's tail; ends are NaN with fewer than FEWEST clusters. */
-export function interval(values, names, weights, { tail, reach }) {
-  const parts = contributions(values, names, weights), k = parts.length, value = mean(parts);
-  const off = parts.map((x) => x - value), same = Math.max(...off.map(Math.abs)) <= 1e-9 * Math.max(...parts.map(Math.abs));
-  const error = Math.sqrt(sum(off.map((x) => x * x)) / (k * (k - 1)));
-  const half = k < FEWEST ? NaN : same || error === 0 ? (1 - (tail / 2) ** (1 / k)) * (reach + Math.abs(value)) : studentQuantile(tail / 2, k - 1) * error;
+/** What each cluster with a weight adds to the weighted mean; the mean of these is that mean. */
+function contributions(sums, sizes) {
+  const whole = sum(sizes), all = sum(sums) / whole, parts = [];
+  let k = 0;
+  for (const own of sizes) k += own > 0;
+  sizes.forEach((own, i) => { if (own > 0) parts.push(all + (sums[i] - own * all) * k / whole); });
+  return parts;
+}
+
+const quantiles = new Map();
+/** The t that cuts off a share, as it is asked for again and again. */
+function quantile(share, freedom) {
+  const key = `${share} ${freedom}`;
+  if (!quantiles.has(key)) quantiles.set(key, studentQuantile(share, freedom));
+  return quantiles.get(key);
+}
+
+/** The mean of clusters, from sums and weights of each, with the interval whose two-sided level is the tail; ends are NaN with fewer than FEWEST clusters. */
+export function around(sums, sizes, { tail, reach }) {
+  const parts = contributions(sums, sizes), k = parts.length, value = mean(parts);
+  let farthest = 0, largest = 0, squares = 0;
+  for (const part of parts) {
+    const off = part - value;
+    farthest = Math.max(farthest, Math.abs(off));
+    largest = Math.max(largest, Math.abs(part));
+    squares += off * off;
+  }
+  const error = Math.sqrt(squares / (k * (k - 1)));
+  const half = k < FEWEST ? NaN : farthest <= 1e-9 * largest || error === 0 ? (1 - (tail / 2) ** (1 / k)) * (reach + Math.abs(value)) : quantile(tail / 2, k - 1) * error;
   return { value, low: value - half, high: value + half, clusters: k };
 }
 
+/** A mean of values with that interval. */
+export function interval(values, names, weights, facts) { return around(...summed(values, names, weights), facts); }
+
 /** A mean of one entry by itself with the interval of imharness.statistics.means: the farther end of t and of skewness-corrected t. */
 export function meanAlone(values, names, weights, facts) {
-  const plain = interval(values, names, weights, facts), parts = contributions(values, names, weights), k = parts.length;
+  const plain = interval(values, names, weights, facts), parts = contributions(...summed(values, names, weights)), k = parts.length;
   const moment = (power) => mean(parts.map((x) => (x - plain.value) ** power)), spread = Math.sqrt(moment(2));
   if (k < FEWEST || !(spread > 1e-9 * Math.max(...parts.map(Math.abs)))) return plain;
-  const skew = moment(3) / spread ** 3, reached = studentQuantile(facts.tail / 2, k - 1);
+  const skew = moment(3) / spread ** 3, reached = quantile(facts.tail / 2, k - 1);
   const end = (bound) => {
     const wanted = bound / Math.sqrt(k) - skew / (6 * k);
     return plain.value - (Math.abs(skew) < 1e-9 ? wanted : 3 / skew * (Math.cbrt(1 + skew * wanted) - 1)) * spread * Math.sqrt(k / (k - 1));
@@ -225,12 +249,6 @@ export function pooled(index, first, second, conditions, alike = false) {
     names: index.clusters.length ? units.map((unit) => index.clusters[unit]) : null,
     weights: index.weights.length ? units.map((unit) => index.weights[unit]) : null,
   };
-}
-
-/** Mean advantage of one entry over another with its simultaneous interval; NaN where they share no unit. */
-export function told(index, first, second, conditions) {
-  const { values, names, weights } = pooled(index, first, second, conditions);
-  return values.length ? interval(values, names, weights, index) : { value: NaN, low: NaN, high: NaN };
 }
 
 /** Two entries head to head: the simultaneous interval, raw p-values in both directions, and the effect size. */
