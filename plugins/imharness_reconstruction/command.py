@@ -69,7 +69,13 @@ def plots(store: str, out: Path) -> None:
 
 @reconstruction.command()
 @STORE
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Given several times, that is twice. Default: psnr and semsim.")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Given several times, that is twice. Default: psnr and semsim.",
+)
 @click.option("--count", type=click.IntRange(1), default=5, show_default=True, metavar="N", help="Originals to draw.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to write.")
 def disagreement(store: str, metrics: tuple[str, ...], count: int, out: Path) -> None:

@@ -131,7 +131,7 @@ def _tracks(store: Store, season: Season) -> list[dict[str, Any]]:
     metavar="FOLDER",
     help="Copy the store here, with the sha256 of each file.",
 )
-@click.option("--reason", default="", metavar="TEXT", help="Why it closes before its last day.")
+@click.option("--reason", default="", metavar="TEXT", help="Why it closes before its last day. Default: none.")
 @_secret
 @_store
 def close(archive: Path, reason: str, secret: Path, address: str) -> None:
