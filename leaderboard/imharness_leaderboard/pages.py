@@ -52,7 +52,6 @@ from imharness_leaderboard.numbers import (
 from imharness_leaderboard.picture import THEMES, Picture, darkened
 from imharness_leaderboard.ranking_pictures import ranking_pictures
 from imharness_leaderboard.rankings import RankingView
-from imharness_leaderboard.row_parts import index_file, index_of
 from imharness_leaderboard.scores import scores_of
 from imharness_leaderboard.searching import Found, found_by_search, papers_of
 from imharness_leaderboard.secret import against_secret
@@ -302,8 +301,8 @@ class _Build:
             self.site.write(
                 addresses.data_file(view.board, f"{view.table.id}-by-attack", "csv"), csv_bytes(view.heat.data)
             )
-        if file := index_file(view):
-            self.site.write(file, json_text(index_of(view)))
+        if view.rows_file:
+            self.site.write(view.rows_file, json_text(view.rows_index))
 
     def _write_published(self, board: Board) -> bool:
         """Write the page of published tables, and say whether there is one."""

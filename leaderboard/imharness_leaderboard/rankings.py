@@ -30,7 +30,7 @@ from imharness_leaderboard.lanes import Lane, Lanes, lanes_of
 from imharness_leaderboard.leads import Lead, claim_alone, lead_of
 from imharness_leaderboard.names import attack_names, display_name, display_names, in_names
 from imharness_leaderboard.pickers import Picker, pickers_of
-from imharness_leaderboard.row_parts import Part, index_file, parts_of
+from imharness_leaderboard.row_parts import Part, parts_of
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import column_named, shown, table_named
 from imharness_leaderboard.wording import brief
@@ -146,9 +146,33 @@ class RankingView:
         return sorted(found, key=lambda own: order.index(own.group))
 
     @cached_property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[Part[RankedRow]]:
         """The rows in parts, of which the first one stands in the page of the track."""
-        return parts_of(self)
+        return parts_of(self.board, self.table, self.rows)
+
+    @property
+    def rows_file(self) -> str:
+        """The address of the index of all rows; empty where all rows stand in the page of the track."""
+        return data_file(self.board, self.table.id, "rows.json") if len(self.parts) > 1 else ""
+
+    @property
+    def rows_index(self) -> dict[str, Any]:
+        """What the script must know of all rows, a list for each fact, in the order of the page."""
+        groups, labels = list(self.groups), [shown.row.label for shown in self.rows]
+        return {
+            "labels": labels,
+            "names": [shown.name for shown in self.rows],
+            "groups": [groups.index(shown.group) for shown in self.rows],
+            "worst": [shown.row.number("worst") for shown in self.rows],
+            "utility": [shown.row.number("utility") for shown in self.rows],
+            "words": [" ".join(badge.text for badge in shown.badges) for shown in self.rows],
+            "control": [shown.place.control for shown in self.rows],
+            "able": [int(shown.place.able) for shown in self.rows],
+            "flagged": [int(bool(shown.place.flags)) for shown in self.rows],
+            "complete": [int(shown.place.complete) for shown in self.rows],
+            "silent": self.ranking.silent,
+            "pages": [part.page for part in self.parts],
+        }
 
     @property
     def groups(self) -> Mapping[Group, str]:
@@ -211,7 +235,7 @@ class RankingView:
             **self._about_rows,
             "groups": list(GROUPS.items()),
             "best": self.groups["best"],
-            "rows": index_file(self),
+            "rows": self.rows_file,
             "count": len(self.rows),
             "yardsticks": [data_file(self.board, id, "vectors.json") for id in self.ranking.yardsticks[1:]],
             "attacks": self.attacks,

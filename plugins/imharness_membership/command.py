@@ -315,8 +315,8 @@ def one_run(
 @membership.command()
 @store_option()
 @click.option("--defense", default="plain-training", show_default=True, metavar="NAME", help="The network's training.")
-@click.option("--dataset", metavar="NAME", help="The data set, where the run has several.")
-@click.option("--model", metavar="NAME", help="The network, where the run has several.")
+@click.option("--dataset", metavar="NAME", help="The data set. Default: that of the run, if it has one.")
+@click.option("--model", metavar="NAME", help="The network. Default: that of the run, if it has one.")
 @click.option(
     "--fewest",
     type=click.IntRange(2),

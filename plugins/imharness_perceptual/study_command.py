@@ -130,7 +130,12 @@ def disagreements(first: str, second: str, store: str, out: Path, images: int, a
     "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write (svg, pdf, png)."
 )
 @click.option(
-    "--release", type=Choice(["0.0", "0.1"]), default="0.1", show_default=True, help="Release of a NET's weights."
+    "--lpips-release",
+    "release",
+    type=Choice(["0.0", "0.1"]),
+    default="0.1",
+    show_default=True,
+    help="Release of a NET's weights.",
 )
 def weights(source: str, out: Path, release: str) -> None:
     """Draw the weights of channels by layer: of a FILE of `harness train lpips`, or published for a NET.

@@ -371,7 +371,7 @@ def test_every_published_table_is_compared_with_nothing_and_every_pointer_names_
                         "by-strength-adaptive", "by-metric-adaptive", "by-type-fixed", "by-dataset-fixed",
                         "by-dataset-adaptive", "wins-d-fixed", "wins-d-adaptive", "wins-ssim-fixed",
                         "wins-ssim-adaptive", "sampling-scores-harness-koniq10k"},
-        "harness/membership": {"accuracy", "risk"},
+        "harness/membership": {"accuracy", "risk", "classes", "estimates", "priors"},
         "harness/perceptual": {"agreement", "tests"},
         "harness/reconstruction": {"agreement", "semsim-backbone", "metric-matrix-tau-harness-cifar100-images-"
                                    "images-600--harness-invgrad-starts-4--trained"},

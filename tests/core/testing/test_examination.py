@@ -197,14 +197,19 @@ FORGOTTEN = {
     "metric": lambda: quality(lambda x: contrast(x * torch.ones(3, 1, 1))),
     "distance": lambda: ih.metric(
         lambda x, y: ((x - y) * torch.ones(3, 1, 1)).square().flatten(1).mean(1),
-        reference=True, higher_means="worse_quality", name="it",
+        reference=True,
+        higher_means="worse_quality",
+        name="it",
     ),
     "attack": lambda: ih.attack(
         lambda x, target, rng: (x + 0.01 * torch.ones(3, 1, 1)).clamp(0, 1),
-        access="white_box", norm="linf", radius=4 / 255, name="it",
+        access="white_box",
+        norm="linf",
+        radius=4 / 255,
+        name="it",
     ),
     "evaluator": lambda: ih.evaluator(lambda q: q.target_outputs.amax(1) * torch.ones(len(q.target_labels)), name="it"),
-}  # fmt: skip
+}
 HONEST = {
     "identity": lambda: defense(lambda x: x),
     "flip": lambda: defense(lambda x: x.flip(-1)),

@@ -73,7 +73,7 @@ def test_commands_draw_from_a_store(tmp_path: Path) -> None:
     save_file({"weights.0": torch.tensor([0.0, 1.0])}, tmp_path / "w.safetensors")
     words = ["perceptual", "weights", str(tmp_path / "w.safetensors"), "--out", str(tmp_path / "w.svg")]
     assert "50.0% zero" in CliRunner().invoke(cli, words).output
-    published = ["perceptual", "weights", "alex", "--release", "0.0", "--out", str(tmp_path / "w.svg")]
+    published = ["perceptual", "weights", "alex", "--lpips-release", "0.0", "--out", str(tmp_path / "w.svg")]
     assert "weights.0: 79.7% zero" in CliRunner().invoke(cli, published).output
     unknown = CliRunner().invoke(cli, ["perceptual", "weights", "alec", *words[3:]])
     assert "alec is neither a file nor one of alex, vgg, squeeze" in str(unknown.exception)
