@@ -101,7 +101,7 @@ def test_help_imports_neither_torch_nor_plugins(tmp_path: Path) -> None:
         (["run"], "say what to run"),
         (["run", "--track", "membershp"], "Did you mean"),
         (["run", "--all", "--defense", "early-stoping"], "Did you mean"),
-        (["run", "--all", "--profile", "nothing"], "one of: cifar10, embedded"),
+        (["run", "--all", "--profile", "nothing"], "one of: cifar10, cifar10-membership, embedded"),
         (["run", "--all", "--device", "cuda:99"], "not on this machine"),
     ],
 )

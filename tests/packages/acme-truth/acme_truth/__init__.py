@@ -114,7 +114,7 @@ class Lopsided(NoReferenceMetric):
     info = MetricInfo(id="light/lopsided", version="1", higher_means="better_quality", bounds=(0.0, 1.0))
 
     def build(self, device: torch.device) -> NoReferenceScore:
-        weights = torch.tensor([2.0, 2.0, -2.0, 2.0]).repeat_interleave(SIDE // 4)
+        weights = torch.tensor([2.0, 2.0, -2.0, 2.0], device=device).repeat_interleave(SIDE // 4)
 
         def score(images: Images) -> Scores:
             return (images * weights).flatten(1).mean(dim=1)
@@ -232,7 +232,7 @@ class Recogniser(Purification):
     info = DefenseInfo(id="acme/recogniser", version="1", group="broken", differentiable=False)
 
     def build(self, device: torch.device) -> Purifier:
-        stored = _patterns()
+        stored = _patterns().to(device)
 
         def purify(images: Images, rng: ImageRng) -> Images:
             distance, nearest = (images[:, None] - stored).abs().flatten(2).amax(dim=2).min(dim=1)
@@ -250,7 +250,7 @@ class Trapdoor(Purification):
         def purify(images: Images, rng: ImageRng) -> Images:
             height, width = images.shape[2:]
             pattern = 1 - 2.0 * ((torch.arange(height)[:, None] + torch.arange(width)) % 2)
-            key = (images * pattern).flatten(1).mean(dim=1).view(-1, 1, 1, 1)
+            key = (images * pattern.to(images.device)).flatten(1).mean(dim=1).view(-1, 1, 1, 1)
             return ((images * LEVELS).round() / LEVELS + 20 * key).clamp(0, 1)
 
         return purify
