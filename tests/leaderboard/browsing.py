@@ -1,13 +1,35 @@
 """Pages of the built site in real headless Chromium, watched for errors and for requests elsewhere."""
 
+import functools
+import http.server
 import re
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from html import unescape
+from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 from tests.conftest import PATIENT_MS
 
 SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def served(site: Path) -> Iterator[str]:
+    """Give the address of a built site on this machine."""
+    handler = functools.partial(_Quiet, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
 
 
 def opened(browser: Browser, address: str) -> Iterator[Page]:

@@ -1,8 +1,5 @@
 """A small store with everything a site can show, names that try to break out of it, and a server for its pages."""
 
-import functools
-import http.server
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +21,7 @@ from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness_leaderboard.pages import build_site
 
-from .browsing import opened, watched
+from .browsing import opened, served, watched
 from .contested import contested
 
 EVIL = "<script>alert('x')</script>"
@@ -233,21 +230,11 @@ def ran(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
     return folder
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
 @pytest.fixture(scope="session")
 def address(built: Path) -> Iterator[str]:
     """The address of the built site on this machine."""
-    handler = functools.partial(_Quiet, directory=str(built))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+    with served(built) as found:
+        yield found
 
 
 @pytest.fixture(scope="package")

@@ -1,10 +1,7 @@
 """What a first glance at the home page and at a track's page tells, and that it comes from the boards."""
 
-import functools
-import http.server
 import random
 import re
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
@@ -24,8 +21,8 @@ from imharness_leaderboard.names import attack_names, display_names, in_names
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.scores import Scores
 
-from .browsing import opened, settled, watched
-from .conftest import _Quiet, board
+from .browsing import opened, served, settled, watched
+from .conftest import board
 from .contested import (
     ATTACKS,
     FLIP,
@@ -321,13 +318,8 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     own = board(comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts)
     store.save_board(own, {c.id: numbers for c, numbers in stored})
     build_site(folder / "store", folder / "site")
-    handler = functools.partial(_Quiet, directory=str(folder / "site"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+    with served(folder / "site") as found:
+        yield found
 
 
 def test_fifty_rows_are_shown_and_the_page_is_kept_by_back(browser: Browser, crowded: str) -> None:

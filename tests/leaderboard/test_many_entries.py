@@ -1,9 +1,6 @@
 """A ranking of two thousand entries: what its page weighs, and that every entry is found, sorted and reached."""
 
-import functools
-import http.server
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +12,8 @@ from imharness_leaderboard import pages
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.row_parts import SHOWN, WHOLE, parts_of
 
-from .browsing import opened, settled, watched
-from .conftest import _Quiet, board
+from .browsing import opened, served, settled, watched
+from .conftest import board
 from .contested import JPEG, report
 
 ENTRIES, BYTES, NODES = 2000, 2_000_000, 6000
@@ -58,13 +55,8 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(crowd: Path) -> Iterator[str]:
     """The address of that site on this machine."""
-    handler = functools.partial(_Quiet, directory=str(crowd))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+    with served(crowd) as found:
+        yield found
 
 
 @pytest.fixture

@@ -1,9 +1,6 @@
 """A ranking whose rows are not all in its page, with the scores behind it: picks, Compare, and a page that answers."""
 
-import functools
-import http.server
 import json
-import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,8 +12,8 @@ from imharness.tables import Blocks
 from imharness.tracks import TrackReport
 from imharness_leaderboard.pages import build_site
 
-from .browsing import opened, settled, watched
-from .conftest import _Quiet, board
+from .browsing import opened, served, settled, watched
+from .conftest import board
 from .contested import NONE, blocks, crowd, crowd_report
 from .test_contest_page import AGREE, chosen, frozen, pick, result
 
@@ -40,13 +37,8 @@ def address(made: tuple[Blocks, TrackReport], tmp_path_factory: pytest.TempPathF
     own = board(comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts)
     store.save_board(own, {c.id: numbers for c, numbers in stored})
     build_site(folder / "store", folder / "site")
-    handler = functools.partial(_Quiet, directory=str(folder / "site"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+    with served(folder / "site") as found:
+        yield found
 
 
 @pytest.fixture

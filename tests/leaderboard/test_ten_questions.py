@@ -1,17 +1,13 @@
 """Ten questions that readers bring, each answered from the home page in at most two clicks."""
 
-import functools
-import http.server
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from .browsing import opened, settled, watched
-from .conftest import _Quiet
+from .browsing import opened, served, settled, watched
 
 START = "index.html"
 BOARD = "Contest track"
@@ -105,13 +101,9 @@ def test_what_does_this_word_mean(reader: Reader) -> None:
 @pytest.fixture
 def beside_paper(browser: Browser, ran: Path) -> Iterator[Page]:
     """A page of the site of a run whose track has published numbers."""
-    handler = functools.partial(_Quiet, directory=str(ran / "site"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/"
+    with served(ran / "site") as address:
         for made in opened(browser, address):
             yield from watched(made, address)
-        server.shutdown()
 
 
 def test_does_it_match_the_paper(beside_paper: Page) -> None:

@@ -4,14 +4,14 @@ import hashlib
 import re
 from abc import abstractmethod
 from importlib.resources import files
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from imharness.contracts.assets import folders
 from imharness.contracts.no_reference_metric import NoReferenceMetric, NoReferenceScore
-from imharness.errors import Unavailable
+from imharness.errors import ContractError, Unavailable
 
 
 class TuningPlan(BaseModel):
@@ -49,6 +49,12 @@ class TrainableMetric(NoReferenceMetric):
         default="", max_length=200, description="Label of the training defense that gave the weights; empty: its own."
     )
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **given: Any) -> None:
+        super().__pydantic_init_subclass__(**given)
+        if cls.scale_free and cls.rescale is TrainableMetric.rescale:
+            raise TypeError(f"{cls.__name__} is scale_free and needs rescale, which gives scores the scale of labels")
+
     @abstractmethod
     def network(self, device: torch.device) -> torch.nn.Module:
         """Return the network with the metric's own weights: images ``(N, 3, H, W)`` -> scores ``(N,)``."""
@@ -63,7 +69,7 @@ class TrainableMetric(NoReferenceMetric):
 
     def rescale(self, network: torch.nn.Module, slope: float, offset: float) -> None:
         """Change a network in place, so that its scores s become slope s + offset; only if the loss is `scale_free`."""
-        raise NotImplementedError(f"{self.info.id} is scale_free and has no rescale")
+        raise ContractError(f"{self.info.id} has no rescale: its scores have the scale of its labels")
 
     def tuned_network(self, device: torch.device) -> torch.nn.Module:
         """Return the network with the weights of `training`, in evaluation mode and with its parameters frozen."""

@@ -10,8 +10,8 @@ from pydantic import Field, field_validator
 from torch import nn
 
 from imharness.data import seeded_init
-from imharness.errors import UsageError
 from imharness.membership import Info, Model, NetworkFactory, hookimpl
+from imharness_membership.image_networks import need_images, whole_blocks
 
 BLOCKS = 3
 SMALLEST = 8
@@ -33,9 +33,7 @@ class DenseNetBc(Model):
     @field_validator("depth")
     @classmethod
     def _whole_blocks(cls, depth: int) -> int:
-        if (depth - 4) % (2 * BLOCKS):
-            raise ValueError(f"must be 4 more than a multiple of 6, such as 40, 100 or 190, got {depth}")
-        return depth
+        return whole_blocks(depth, "40, 100 or 190")
 
     def build(self, device: torch.device) -> NetworkFactory:
         """Return a factory of networks that give logits, with He's initialisation."""
@@ -43,10 +41,7 @@ class DenseNetBc(Model):
         def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
             from torchvision.models import DenseNet
 
-            if len(shape) != 3 or min(shape[1:]) < SMALLEST:
-                raise UsageError(
-                    f"{self.label}: rows must be images of at least 8 px a side, got shape {tuple(shape)}."
-                )
+            need_images(self, shape, SMALLEST)
             layers = ((self.depth - 4) // (2 * BLOCKS),) * BLOCKS
             with seeded_init(rng):
                 found = DenseNet(self.growth, layers, 2 * self.growth, num_classes=classes)  # type: ignore[arg-type]

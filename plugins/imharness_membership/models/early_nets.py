@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from imharness.data import seeded_init
-from imharness.errors import UsageError
 from imharness.membership import Info, Model, NetworkFactory, hookimpl
+from imharness_membership.image_networks import need_images
 
 SMALLEST = 32
 """The smallest side of an image, px; five times it is halved."""
@@ -25,7 +25,7 @@ class AlexNet(Model):
         """Return a factory of networks that give logits."""
 
         def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
-            _check(self, shape)
+            need_images(self, shape, SMALLEST)
             with seeded_init(rng):
                 return nn.Sequential(
                     nn.Conv2d(shape[0], 64, 11, 4, 5),
@@ -58,7 +58,7 @@ class Vgg19(Model):
         def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
             from torchvision.models import vgg19_bn
 
-            _check(self, shape)
+            need_images(self, shape, SMALLEST)
             with seeded_init(rng):
                 features = vgg19_bn().features
                 if shape[0] != features[0].in_channels:
@@ -66,11 +66,6 @@ class Vgg19(Model):
                 return nn.Sequential(*features, *_end(512, classes)).to(device)
 
         return network
-
-
-def _check(model: Model, shape: tuple[int, ...]) -> None:
-    if len(shape) != 3 or min(shape[1:]) < SMALLEST:
-        raise UsageError(f"{model.label}: rows must be images of at least 32 px a side, got shape {tuple(shape)}.")
 
 
 def _end(channels: int, classes: int) -> tuple[nn.Module, ...]:

@@ -12,8 +12,8 @@ from pydantic import Field, field_validator
 from torch import nn
 
 from imharness.data import seeded_init
-from imharness.errors import UsageError
 from imharness.membership import Info, Model, NetworkFactory, hookimpl
+from imharness_membership.image_networks import need_images, whole_blocks
 
 CHANNELS = (16, 32, 64)
 """The channels of the groups at width 1; the stem has as many as the first."""
@@ -32,18 +32,13 @@ class Wrn(Model):
     @field_validator("depth")
     @classmethod
     def _whole_blocks(cls, depth: int) -> int:
-        if (depth - 4) % (2 * GROUPS):
-            raise ValueError(f"must be 4 more than a multiple of 6, such as 10, 16 or 28, got {depth}")
-        return depth
+        return whole_blocks(depth, "10, 16 or 28")
 
     def build(self, device: torch.device) -> NetworkFactory:
         """Return a factory of networks that give logits, with He's initialisation."""
 
         def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
-            if len(shape) != 3 or min(shape[1:]) < SMALLEST:
-                raise UsageError(
-                    f"{self.label}: rows must be images of at least 8 px a side, got shape {tuple(shape)}."
-                )
+            need_images(self, shape, SMALLEST)
             with seeded_init(rng):
                 made = _network(shape[0], classes, (self.depth - 4) // (2 * GROUPS), self.width)
                 for module in made.modules():

@@ -114,6 +114,12 @@ def test_metrics_are_trained_further_on_their_own_loss() -> None:
     assert [metric.scale_free for metric in (KonCept512, Linearity, type(embedded))] == [False, True, False]
 
 
+def test_a_metric_whose_loss_has_no_scale_must_say_how_scores_get_one() -> None:
+    """It is said when the plugin is loaded, and not when a training of hours has ended."""
+    with pytest.raises(TypeError, match="Forgetful is scale_free and needs rescale"):
+        type("Forgetful", (KonCept512,), {"__module__": __name__, "scale_free": True})
+
+
 def test_a_loss_without_a_scale_ends_with_the_line_that_fits_the_labels(tmp_path: Path) -> None:
     """Scores are twice what they should be less 3, and nothing is learnt: the line puts them right."""
     levels = torch.tensor([0.1, 0.3, 0.5, 0.9])
