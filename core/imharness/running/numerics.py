@@ -75,7 +75,12 @@ def _settings() -> Iterator[Setting]:
     yield torch.get_default_dtype, torch.set_default_dtype, torch.float32
     yield torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode, 0
     yield torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest"
-    for place, name, usual in ((torch.backends.mkldnn, "enabled", True), (torch.backends.cudnn, "benchmark", False)):
+    places = (
+        (torch.backends.mkldnn, "enabled", True),
+        (torch.backends.cudnn, "benchmark", False),
+        (torch.backends.cudnn, "allow_tf32", False),  # else convolutions round to 10 bits, which is torch's default
+    )
+    for place, name, usual in places:
         yield partial(getattr, place, name), partial(setattr, place, name), usual
     if opencv := sys.modules.get("cv2"):
         yield opencv.getNumThreads, opencv.setNumThreads, 1
