@@ -11,6 +11,7 @@ from imharness.errors import HarnessError
 from imharness.membership import (
     DefenderOutputs,
     LastLayerGradients,
+    LayerGradients,
     MembershipQuery,
     MembershipRelease,
     References,
@@ -21,6 +22,7 @@ from imharness_membership.calibration import calibration_error
 from imharness_membership.canaries import planted
 from imharness_membership.defenses.plain_training import PlainTraining
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
+from imharness_membership.layer_gradients import row_gradients
 from imharness_membership.likelihood import log_odds
 from imharness_membership.networks import Checkpoints, Split, closest, stacked
 from imharness_membership.risk import FLOOR
@@ -36,6 +38,8 @@ Outputs = Callable[[torch.Tensor, int], torch.Tensor]
 """Row numbers ``(n,)`` and the number of a view -> probabilities ``(n, classes)``."""
 ODDS = ("log_odds", "population", "views")
 """The names of a reference model's answers: on the target's rows, on the population, on further views of the rows."""
+LAYERS = ("inputs", "slopes", "norms")
+"""The arrays of `row_gradients`; the rows themselves are not stored again."""
 
 
 @step(version="5")
@@ -224,7 +228,7 @@ def known_halves(query: MembershipQuery, member: torch.Tensor) -> list[tuple[sli
     halves = slice(0, middle), slice(middle, None)
 
     def one(known: slice, asked: slice) -> MembershipQuery:
-        slopes, noisy = query.gradients, query.robustness
+        slopes, noisy, deep = query.gradients, query.robustness, query.layers
         return replace(
             query,
             shadow_outputs=query.target_outputs[known],
@@ -241,6 +245,15 @@ def known_halves(query: MembershipQuery, member: torch.Tensor) -> list[tuple[sli
                 slopes.target_error[asked],
                 slopes.target_features[asked],
             ),
+            layers=deep
+            and LayerGradients(
+                deep.sizes,
+                *(
+                    own[rows]
+                    for rows in (known, asked)
+                    for own in (deep.target_inputs, deep.target_slopes, deep.target_norms)
+                ),
+            ),
         )
 
     return [(asked, one(known, asked)) for asked, known in (halves, halves[::-1])]
@@ -254,7 +267,7 @@ def _query(context: StepContext, order: np.ndarray) -> MembershipQuery:
     def tensor(array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.array(array)).to(context.device)
 
-    known, noisy, slopes = None, None, None
+    known, noisy, slopes, deep = None, None, None, None
     if "references" in reads:
         found = context.need("references").arrays
         answers = {name: found[name] for name in ODDS if name in found}
@@ -280,6 +293,16 @@ def _query(context: StepContext, order: np.ndarray) -> MembershipQuery:
             target_error=tensor(theirs["error"][order]),
             target_features=tensor(theirs["features"][order]),
         )
+    if "layers" in reads:
+        features = context.table().features.flatten(1)
+        models = [context.need(f"{role}_model") for role in ("shadow", "target")]
+        parts = []
+        for own, places in zip(models, (slice(None), order), strict=True):
+            inputs, slope, norms = (tensor(own.arrays[f"layers.{name}"][places]) for name in LAYERS)
+            if own.arrays["layers.given"][0]:
+                inputs = torch.cat([features[tensor(own.rows["row"][places])], inputs], dim=1)
+            parts += [inputs, slope, norms]
+        deep = LayerGradients(tensor(models[0].arrays["layers.sizes"]), *parts)
     return MembershipQuery(
         shadow_outputs=tensor(shadow.arrays["outputs"]),
         shadow_labels=tensor(shadow.rows["label"]),
@@ -289,13 +312,14 @@ def _query(context: StepContext, order: np.ndarray) -> MembershipQuery:
         references=known,
         robustness=noisy,
         gradients=slopes,
+        layers=deep,
     )
 
 
 def _answers(
     split: Split, network: torch.nn.Module, arrays: Mapping[str, np.ndarray], facts: Mapping[str, float]
 ) -> StepResult:
-    """Return the outputs that adversaries see, and what only some evaluators use: robustness, last-layer gradients."""
+    """Return the outputs that adversaries see, and what only some evaluators use: robustness and gradients."""
     options, further = split.context.options, dict(arrays)
     rows = split.rows(str(options["role"]))
     if options["copies"]:
@@ -303,6 +327,10 @@ def _answers(
     if options["gradients"]:
         error = split.outputs(network, rows) - one_hot(split.table.labels[rows], split.table.classes)
         further |= {"features": _last_layer_inputs(split, network, rows).cpu().numpy(), "error": error.cpu().numpy()}
+    if options.get("layers"):
+        found = row_gradients(network, split.table.features[rows], split.table.labels[rows])
+        further |= {f"layers.{name}": getattr(found, name).cpu().numpy() for name in ("sizes", *LAYERS)}
+        further["layers.given"] = np.array([found.given])
     return _seen(split, lambda *asked: split.outputs(network, *asked), further, facts)
 
 

@@ -262,12 +262,15 @@ class _Plan:
         self.asked = published.asked
         self.training: dict[str, OptionValue] = {**self.rows, **published.of(track)}
         reads = {name for evaluator in evaluators for name in evaluator.reads}
-        self.copies = track.copies if "robustness" in reads else 0
-        self.gradients = "gradients" in reads
+        self.evidence: dict[str, OptionValue] = {
+            "copies": track.copies if "robustness" in reads else 0,
+            "gradients": "gradients" in reads,
+            **({"layers": True} if "layers" in reads else {}),
+        }
 
     def _model(self, guard: _Guard, role: str) -> Planned:
         """Plan the network behind a defense: a trained one, or an epoch of undefended training."""
-        options = {"role": role, "copies": self.copies, "gradients": self.gradients, **self.training}
+        options = {"role": role, **self.evidence, **self.training}
         if guard.matched is not None:
             needs = {"plain": self._model(self.baseline, role), "matched": self._model(_Guard(guard.matched), role)}
             return self.planner.task(stop, {"defense": guard.defense, **guard.roles}, options=options, needs=needs)
@@ -303,7 +306,7 @@ class _Plan:
 
     def unseen(self) -> None:
         """Plan the guesses of every evaluator about a model that saw none of the rows."""
-        options = {"role": "target", "copies": self.copies, "gradients": self.gradients, **self.training}
+        options = {"role": "target", **self.evidence, **self.training}
         model = self.planner.task(outsider, {"defense": self.baseline.defense}, options=options)
         self._guesses(unseen, self.baseline, self.baseline, model, model, {})
 
@@ -317,7 +320,7 @@ class _Plan:
         known = {"references": self._references(own)} if asked else {}
         for evaluator in self.evaluators:
             needs = seen | (known if "references" in evaluator.reads else {})
-            if evaluator.reads & {"robustness", "gradients"}:
+            if evaluator.reads & {"robustness", "gradients", "layers"}:
                 needs |= models
             self.planner.task(
                 step,

@@ -30,7 +30,7 @@ batch_size = 16
 time_limit_s = 300
 
 [tracks."harness/membership"]
-select = { dataset = ["digits"], model = ["mlp[hidden=[32]]"], defense = ["plain-training", "label-smoothing", "masking[top_k=1]"], evaluator = ["confidence", "confidence[per_class=False]", "privacy-risk", "lira", "rmia", "label-only", "neural-known[epochs=2,width=8]", "white-box-known[epochs=2,width=8]"] }
+select = { dataset = ["digits"], model = ["mlp[hidden=[32]]"], defense = ["plain-training", "label-smoothing", "masking[top_k=1]"], evaluator = ["confidence", "confidence[per_class=False]", "privacy-risk", "lira", "rmia", "label-only", "neural-known[epochs=2,width=8]", "white-box-known[epochs=2,width=8]", "white-box-layers[epochs=2,width=8,kernels=2]", "white-box-layers-known[epochs=2,width=8,kernels=2]"] }
 options = { splits = 2, part = 100, epochs = 8, learning_rate = 0.01, references = 4, copies = 2, sensitivity_rows = 6 }
 """  # noqa: E501
 
@@ -110,6 +110,22 @@ def test_the_tables_of_the_paper_are_there_and_hold_numbers(tables) -> None:
     scores = {"harness/privacy-risk", "harness/confidence", "harness/lira", "harness/rmia", "all three"}
     assert set(tables["sensitivity"]) == scores
     assert len(tables["vulnerable"]) == 4
+
+
+def test_gradients_of_all_layers_are_stored_as_factors_and_reach_the_attack(folder: Path, tables) -> None:
+    """Of 64 x 32 and 32 x 10 weights a row keeps 32 inputs and 42 slopes; its 64 features are in the data set."""
+    store = Store(str(folder / "store"))
+    records = [own for _, own in store.records() if isinstance(own, TaskRecord) and own.spec.step == "train"]
+    assert len(records) == 8
+    for record in records:
+        arrays = store.arrays(record)
+        assert arrays["layers.sizes"].tolist() == [[64, 32], [32, 10]]
+        assert (arrays["layers.inputs"].shape, arrays["layers.slopes"].shape) == ((200, 32), (200, 42))
+        np.testing.assert_allclose(arrays["layers.slopes"][:, 32:], arrays["error"], atol=1e-6)
+        np.testing.assert_allclose(arrays["layers.inputs"], arrays["features"], atol=1e-6)
+    deep = [values for key, values in tables["evaluators"].items() if key.startswith("harness/white-box-layers")]
+    assert len(deep) == 2
+    assert all(0.3 < values["unseen"]["value"] < 0.7 for values in deep)
 
 
 def test_parts_are_disjoint_and_of_one_size() -> None:
