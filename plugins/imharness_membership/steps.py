@@ -21,11 +21,14 @@ from imharness.tracks import StepContext, StepResult, step
 from imharness_membership.calibration import calibration_error
 from imharness_membership.canaries import planted
 from imharness_membership.defenses.plain_training import PlainTraining
+from imharness_membership.evaluators.confidence import Confidence
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
+from imharness_membership.evaluators.privacy_risk import PrivacyRisk
 from imharness_membership.layer_gradients import row_gradients
 from imharness_membership.likelihood import log_odds
 from imharness_membership.networks import Checkpoints, Split, closest, stacked
 from imharness_membership.risk import FLOOR
+from imharness_membership.splits import ROLES
 from imharness_membership.training import AT_ONCE, generator_on
 
 FLIPPED = (0.005, 0.01, 0.02, 0.05, 0.1)
@@ -152,6 +155,48 @@ def sensitivity(context: StepContext) -> StepResult:
         one = member[number : number + 1]
         moved.append(float((entropy(network, one) / entropy(whole, one)).log()))
     return StepResult(rows={"row": member[:count].numpy(), "sensitivity": moved})
+
+
+@step(version="1")
+def by_epoch(context: StepContext) -> StepResult:
+    """Train shadow and target once more, and measure accuracy, attacks and risk at some of their epochs.
+
+    Song & Mittal (USENIX Security 2021), figure 2, which has the test accuracy. Both models are those of the step
+    `train`, so the last epoch has its numbers; the adversary learns on the shadow at the same epoch.
+    """
+    split, defense = Split(context), context.component("defense")
+    apart = max(1, -(-split.plan.epochs // int(context.options["points"])))
+    rows = {role: split.rows(role) for role in ROLES}
+    seen: dict[str, dict[int, torch.Tensor]] = {role: {} for role in ROLES}
+
+    def after(number: int, network: torch.nn.Module, done: int) -> None:
+        if done % apart == 0 or done == split.plan.epochs:
+            role, before = ROLES[number], network.training
+            seen[role][done] = split.outputs(network.eval(), rows[role])
+            network.train(before)
+
+    for number, role in enumerate(ROLES):
+        parts = (split.parts[f"{role}_{kind}"] for kind in ("member", "reference"))
+        split.trained(defense, *parts, role, after, number, len(ROLES))
+    labels = {role: split.table.labels[own] for role, own in rows.items()}
+    member = {role: torch.arange(len(own), device=labels[role].device) < len(own) // 2 for role, own in rows.items()}
+    attacks = {own.info.id.partition("/")[2]: own.build(context.device) for own in (Confidence(), ModifiedEntropy())}
+    risk = PrivacyRisk().build(context.device)
+    found: dict[str, list[float]] = {"epoch": []}
+    for done, outputs in seen["target"].items():
+        query = MembershipQuery(seen["shadow"][done], labels["shadow"], member["shadow"], outputs, labels["target"])
+        inside, right = member["target"], (outputs.argmax(dim=1) == labels["target"]).float()
+        values = {
+            "train": right[inside].mean(),
+            "test": right[~inside].mean(),
+            "risk": risk(query)[inside].mean() + 0.5,
+        }
+        for name, infer in attacks.items():
+            said = infer(query) >= 0
+            values[name] = (said[inside].float().mean() + (~said[~inside]).float().mean()) / 2
+        for name, value in {"epoch": done, **values}.items():
+            found.setdefault(name.replace("-", "_"), []).append(float(value))
+    return StepResult(rows={name: np.array(own) for name, own in found.items()})
 
 
 @step(version="1")

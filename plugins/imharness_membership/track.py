@@ -28,6 +28,7 @@ from imharness.questions import AuditAnswer, AuditRequest, AuditSubject, CanaryS
 from imharness.tracks import Planned, Planner, Query, Selection, Step, TaskSpec, Track, TrackReport, Work, check_names
 from imharness_membership.augmenting import VIEWS
 from imharness_membership.steps import (
+    by_epoch,
     canary,
     evaluate,
     outsider,
@@ -128,7 +129,19 @@ class MembershipTrack(Track):
     title = "Membership inference"
     question = "Which defense hides who was in the training data?"
     measures = "How well an adversary can tell which rows a model was trained on, with and without a defense."
-    steps = (train, stop, release, references, release_references, sensitivity, outsider, canary, evaluate, unseen)
+    steps = (
+        train,
+        stop,
+        release,
+        references,
+        release_references,
+        sensitivity,
+        by_epoch,
+        outsider,
+        canary,
+        evaluate,
+        unseen,
+    )
     untold = (unseen.name,)
     own_objects = {"defense": MembershipRelease, "evaluator": MembershipEvaluator}
 
@@ -167,6 +180,12 @@ class MembershipTrack(Track):
         description="Number of members without which the undefended model is trained again, one at a time.",
     )
 
+    by_epoch: int = Field(
+        default=0,
+        ge=0,
+        description="Number of epochs of training at which the first split's models are attacked; 0: none.",
+    )
+
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Plan target, shadow and reference models per split and defense, and the guesses of every evaluator."""
         check_names(planner, "settings", TableDataset.kind, self.settings)
@@ -194,6 +213,9 @@ class MembershipTrack(Track):
                         plan.unseen()
                         if self.sensitivity_rows:
                             plan.sensitivity()
+                        if self.by_epoch:
+                            for guard in met:
+                                plan.by_epoch(guard)
 
     def _published(self, *names: str) -> Published:
         """Return the settings under the first of these names that has settings."""
@@ -334,6 +356,12 @@ class _Plan:
         released = isinstance(guard.defense, MembershipRelease)
         roles = {"defense": guard.defense, **({"trained": self.baseline.defense} if released else {})}
         self.planner.task(canary, roles, options={"canaries": self.track.canaries, **self.training})
+
+    def by_epoch(self, guard: _Guard) -> None:
+        """Plan attacks on a trained model at some epochs; releases and early stopping have no epochs of their own."""
+        if isinstance(guard.defense, MembershipTraining) and guard.defense.info.id != STOPPED:
+            options = {"points": self.track.by_epoch, **self.training}
+            self.planner.task(by_epoch, {"defense": guard.defense}, options=options)
 
     def sensitivity(self) -> None:
         """Plan the training of the undefended model without some of its members."""

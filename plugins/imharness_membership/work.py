@@ -44,8 +44,11 @@ def work(spec: TaskSpec, units: int, part: int) -> Work | None:
     rows = 2 * part if spec.step in ("evaluate", "unseen", "train", "outsider", "stop", "release") else 0
     if spec.step in ("sensitivity", "canary"):
         rows = int(spec.options["rows" if spec.step == "sensitivity" else "canaries"])
+    if spec.step == "by_epoch":
+        rows = int(spec.options["points"])
     models = {
         "train": 1,
+        "by_epoch": 2,
         "outsider": 1,
         "canary": 1,
         "references": int(spec.options.get("models", 0)),

@@ -31,7 +31,7 @@ time_limit_s = 300
 
 [tracks."harness/membership"]
 select = { dataset = ["digits"], model = ["mlp[hidden=[32]]"], defense = ["plain-training", "label-smoothing", "masking[top_k=1]"], evaluator = ["confidence", "confidence[per_class=False]", "privacy-risk", "lira", "rmia", "label-only", "neural-known[epochs=2,width=8]", "white-box-known[epochs=2,width=8]", "white-box-layers[epochs=2,width=8,kernels=2]", "white-box-layers-known[epochs=2,width=8,kernels=2]"] }
-options = { splits = 2, part = 100, epochs = 8, learning_rate = 0.01, references = 4, copies = 2, sensitivity_rows = 6 }
+options = { splits = 2, part = 100, epochs = 8, learning_rate = 0.01, references = 4, copies = 2, sensitivity_rows = 6, by_epoch = 3 }
 """  # noqa: E501
 
 
@@ -126,6 +126,29 @@ def test_gradients_of_all_layers_are_stored_as_factors_and_reach_the_attack(fold
     deep = [values for key, values in tables["evaluators"].items() if key.startswith("harness/white-box-layers")]
     assert len(deep) == 2
     assert all(0.3 < values["unseen"]["value"] < 0.7 for values in deep)
+
+
+def test_the_last_epoch_has_the_numbers_of_the_trained_model(folder: Path, tables) -> None:
+    """Three of 8 epochs are asked for: every third, and the last. Each defense's own accuracies and attacks return."""
+    store, names = Store(str(folder / "store")), ("harness/plain-training", "harness/label-smoothing")
+    assert list(tables["by-epoch"]) == [f"epoch {n}, {name}" for name in names[::-1] for n in (3, 6, 8)]
+    records = [own for _, own in store.records() if isinstance(own, TaskRecord) and own.spec.options.get("split") == 0]
+    for name in names:
+        last = {key: own["value"] for key, own in tables["by-epoch"][f"epoch 8, {name}"].items()}
+        mine = [own for own in records if own.spec.components["defense"].id == name]
+        [target] = [own for own in mine if own.spec.step == "train" and own.spec.options["role"] == "target"]
+        assert (last["train"], last["test"]) == pytest.approx(
+            (target.facts["train_accuracy"], target.facts["test_accuracy"])
+        )
+        asked = [own for own in mine if own.spec.step == "evaluate" and own.spec.options["adaptive"]]
+        asked = [own for own in asked if "matched" not in own.spec.components]
+        by = {own.spec.components["evaluator"].label: store.rows(own) for own in asked}
+        rows = by["harness/confidence"]
+        inside, said = np.array(rows["member"]), np.array(rows["score"]) >= 0
+        assert last["confidence"] == pytest.approx((said[inside].mean() + (~said[~inside]).mean()) / 2)
+        risk = by["harness/privacy-risk"]
+        scores = np.array(risk["score"])[np.array(risk["member"])] + 0.5
+        assert last["risk"] == pytest.approx(scores.mean(), rel=1e-5)
 
 
 def test_parts_are_disjoint_and_of_one_size() -> None:
