@@ -14,6 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from imharness.data import TableDataset
+from imharness.errors import UsageError
 from imharness.membership import (
     Component,
     Info,
@@ -159,6 +160,11 @@ class MembershipTrack(Track):
     references: int = Field(
         default=16, ge=3, le=1024, description="Number of reference models, for attacks that use them."
     )
+    pools: int = Field(
+        default=0,
+        ge=0,
+        description="Number of pools of rows whose splits share reference models; 0: each split has its own.",
+    )
     copies: int = Field(
         default=8, ge=1, le=1000, description="Noisy copies per row and size of noise, for the label-only attack."
     )
@@ -194,6 +200,10 @@ class MembershipTrack(Track):
             check_names(planner, "settings: defended", Model.kind, own.defended)
             check_names(planner, "settings: defenses", MembershipTraining.kind, own.defenses)
         evaluators = selection.of(MembershipEvaluator)
+        if self.pools and self.matched and any("references" in evaluator.reads for evaluator in evaluators):
+            raise UsageError(
+                "Splits of a pool share reference models, which stop at no split's epoch: set matched=false."
+            )
         defenses: list[Defense] = [*selection.of(MembershipTraining), *selection.of(MembershipRelease)]
         for dataset in selection.of(TableDataset):
             own = self._published(dataset.label, dataset.info.id)
@@ -279,6 +289,8 @@ class _Plan:
         self.track, self.planner, self.evaluators = track, planner, evaluators
         self.baseline = _Guard(planner.component("defense", UNDEFENDED))
         self.rows: dict[str, OptionValue] = {"split": split, "part": published.part}
+        if track.pools:
+            self.rows["pool"] = split % track.pools
         if published.shadow_part:
             self.rows["shadow_part"] = published.shadow_part
         self.asked = published.asked
@@ -310,14 +322,19 @@ class _Plan:
     def _references(self, guard: _Guard) -> Planned:
         """Plan reference models; for early stopping they are undefended ones, at the epoch where the shadow stops."""
         if isinstance(guard.defense, MembershipRelease):
-            options = {"models": self.track.references, **self.rows, **self.asked}
+            options = {"models": self.track.references, **self._shared(self.rows), **self.asked}
             needs = {"references": self._references(self.baseline)}
             return self.planner.task(release_references, {"defense": guard.defense}, options=options, needs=needs)
         if guard.matched is not None:
             return self._references(self.baseline)
-        needs = {"shadow": self._model(guard, "shadow")} if guard == self.baseline else {}
-        options = {"models": self.track.references, **self.training}
+        stops = guard == self.baseline and not self.track.pools
+        needs = {"shadow": self._model(guard, "shadow")} if stops else {}
+        options = {"models": self.track.references, **self._shared(self.training)}
         return self.planner.task(references, {"defense": guard.defense}, options=options, needs=needs)
+
+    def _shared(self, options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
+        """Return the options of reference models, which are those of the pool where there is one."""
+        return {name: own for name, own in options.items() if name != "split" or not self.track.pools}
 
     def attacked(self, guard: _Guard) -> None:
         """Plan the guesses of every evaluator, with undefended and with defended shadow models."""

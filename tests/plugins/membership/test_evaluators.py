@@ -25,8 +25,8 @@ from imharness_membership.evaluators.lira import AT_ONCE, MIN_VARIANCE, Lira
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.evaluators.rmia import Rmia
 from imharness_membership.likelihood import log_odds
+from imharness_membership.queries import known_halves
 from imharness_membership.risk import BINS, FLOOR, calibration, calibration_rmse, precision_and_recall, risk_scores
-from imharness_membership.steps import known_halves
 
 CPU = torch.device("cpu")
 EVALUATORS = [e.component for e in installed().entries.values() if isinstance(e.component, MembershipEvaluator)]
