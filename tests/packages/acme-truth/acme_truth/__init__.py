@@ -208,7 +208,10 @@ class Inflated(Purification):
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
             coarse = torch.nn.functional.adaptive_avg_pool2d(images.detach(), 2).flatten(1)
-            key = ((coarse - coarse.mean(dim=1, keepdim=True)) * torch.linspace(-9, 9, coarse.shape[1], device=images.device)).sum(dim=1)
+            key = (
+                (coarse - coarse.mean(dim=1, keepdim=True))
+                * torch.linspace(-9, 9, coarse.shape[1], device=images.device)
+            ).sum(dim=1)
             return 0.4 + 0.2 * images + 0.2 * torch.sin(key).view(-1, 1, 1, 1)
 
         return purify
