@@ -182,6 +182,8 @@ def status(store: Store, *words: str) -> str:
 
 def test_status_shows_runs_that_go_on_and_names_those_that_fell_silent(tmp_path: Path) -> None:
     store = Store(tmp_path)
+    (tmp_path / "boards").mkdir()
+    (tmp_path / "boards" / "x.json").write_text("{}")
     assert "no run" in status(store)
     now = datetime.now(UTC)
     going = state(id="1", updated=now.isoformat(), rate=31.0, failing={"clean metric=a/bad": "it is bad"})
