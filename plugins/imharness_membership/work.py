@@ -1,7 +1,8 @@
-"""Estimates the cost of the track's cells before a run: their rows, and the operations of training.
+"""Estimates the cost of the track's cells before a run: their rows, and the operations of networks.
 
-A training step counts as three passes, a pass as two operations for each weight and row. Evaluators, MemGuard's search
-and noise on the CPU are not counted.
+A training step counts as three passes, a pass as two operations for each weight and row; a trained model is then asked
+about the target's rows, all their views, and the adversary's rows. Evaluators, MemGuard's search and noise on the CPU
+are not counted.
 """
 
 from itertools import pairwise
@@ -38,24 +39,33 @@ def work(spec: TaskSpec, units: int, part: int) -> Work | None:
     """
     if not units:
         return None
+    options, role = spec.options, spec.options.get("role")
     part = part_of(units, part)
-    if spec.options.get("role") == "shadow":
-        part = int(spec.options.get("shadow_part", 0)) or part
-    rows = 2 * part if spec.step in ("evaluate", "unseen", "train", "outsider", "stop", "release") else 0
-    if spec.step in ("sensitivity", "canary"):
-        rows = int(spec.options["rows" if spec.step == "sensitivity" else "canaries"])
-    if spec.step == "by_epoch":
-        rows = int(spec.options["points"])
-    models = {
+    shadow = int(options.get("shadow_part", 0)) or part
+    own = shadow if role == "shadow" else part
+    rows = 2 * own if spec.step in ("evaluate", "unseen", "train", "outsider", "stop", "release") else 0
+    for step, name in (("sensitivity", "rows"), ("canary", "canaries"), ("by_epoch", "points")):
+        rows = int(options[name]) if spec.step == step else rows
+    several = int(options.get("models", 0))
+    trained = {
         "train": 1,
         "by_epoch": 2,
         "outsider": 1,
         "canary": 1,
-        "references": int(spec.options.get("models", 0)),
+        "references": several,
         "sensitivity": rows,
     }.get(spec.step, 0)
-    epochs = int(spec.options.get("epochs", 0))
-    return Work(rows, float(models * epochs * part * PASSES * _pass(spec)))
+    asked = {
+        "train": 1,
+        "outsider": 1,
+        "stop": 1,
+        "release": 1,
+        "references": several,
+        "release_references": several,
+    }.get(spec.step, 0)
+    answers = 2 * own if role == "shadow" else 2 * part * int(options.get("queries", 1)) + 2 * shadow
+    passes = trained * int(options.get("epochs", 0)) * own * PASSES + asked * answers
+    return Work(rows, float(passes * _pass(spec)))
 
 
 def _pass(spec: TaskSpec) -> float:
