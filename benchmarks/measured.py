@@ -101,10 +101,16 @@ def _one(found: Found, network: Network, device: torch.device, predict: bool) ->
             found.measured[size] = round(forward_b / GB, 3), round(step_b / GB, 3)
             found.reserved = round(torch.cuda.max_memory_reserved(device) / GB, 3)
         images = network.inputs(network.batch, device)
-        for precision in PRECISIONS if device.type == "cuda" else ("strict", "bf16"):
+        for precision in _precisions(network, device):
             with _computing(precision, device):
                 found.forward_ms[precision] = _timed(lambda: network.forward(made, images), device, network.batch)
                 found.step_ms[precision] = _timed(lambda: network.step(made, images), device, network.batch)
+
+
+def _precisions(network: Network, device: torch.device) -> tuple[str, ...]:
+    """Return what can be told apart on a device; gradients of gradients are of one type throughout."""
+    known = PRECISIONS if device.type == "cuda" else ("strict", "bf16")
+    return tuple(name for name in known if name != "bf16") if network.inverts else known
 
 
 def _peak(work: Callable[[], object], device: torch.device) -> int:
