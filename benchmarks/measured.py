@@ -25,7 +25,7 @@ from benchmarks.networks import CATALOGUE, Network, facts, smaller
 from imharness.cli import console
 from imharness.errors import Unavailable
 from imharness.running.device import device_name, synchronise
-from imharness.running.numerics import fresh_numerics
+from imharness.running.numerics import fresh_numerics, tensor_cores
 
 BUDGET_S = 230.0
 """All networks together; those that are not begun by then are left out, and said to be."""
@@ -140,16 +140,8 @@ def _timed(work: Callable[[], object], device: torch.device, images: int) -> flo
 @contextmanager
 def _computing(precision: str, device: torch.device) -> Iterator[None]:
     """Compute in a precision; "strict" is what `fresh_numerics` gives."""
-    convolutions, products = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
-    if precision == "tf32":
-        torch.backends.cudnn.allow_tf32 = True
-        torch.set_float32_matmul_precision("high")
-    try:
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            yield
-    finally:
-        torch.backends.cudnn.allow_tf32 = convolutions
-        torch.set_float32_matmul_precision(products)
+    with tensor_cores(precision == "tf32"), torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+        yield
 
 
 def _warm(device: torch.device) -> None:
