@@ -25,7 +25,7 @@ from benchmarks.networks import CATALOGUE, Network, facts, smaller
 from imharness.cli import console
 from imharness.errors import Unavailable
 from imharness.running.device import device_name, synchronise
-from imharness.running.numerics import fresh_numerics
+from imharness.running.numerics import fresh_numerics, tensor_cores
 
 BUDGET_S = 230.0
 """All networks together; those that are not begun by then are left out, and said to be."""
@@ -101,10 +101,16 @@ def _one(found: Found, network: Network, device: torch.device, predict: bool) ->
             found.measured[size] = round(forward_b / GB, 3), round(step_b / GB, 3)
             found.reserved = round(torch.cuda.max_memory_reserved(device) / GB, 3)
         images = network.inputs(network.batch, device)
-        for precision in PRECISIONS if device.type == "cuda" else ("strict", "bf16"):
+        for precision in _precisions(network, device):
             with _computing(precision, device):
                 found.forward_ms[precision] = _timed(lambda: network.forward(made, images), device, network.batch)
                 found.step_ms[precision] = _timed(lambda: network.step(made, images), device, network.batch)
+
+
+def _precisions(network: Network, device: torch.device) -> tuple[str, ...]:
+    """Return what can be told apart on a device; gradients of gradients are of one type throughout."""
+    known = PRECISIONS if device.type == "cuda" else ("strict", "bf16")
+    return tuple(name for name in known if name != "bf16") if network.inverts else known
 
 
 def _peak(work: Callable[[], object], device: torch.device) -> int:
@@ -134,16 +140,8 @@ def _timed(work: Callable[[], object], device: torch.device, images: int) -> flo
 @contextmanager
 def _computing(precision: str, device: torch.device) -> Iterator[None]:
     """Compute in a precision; "strict" is what `fresh_numerics` gives."""
-    convolutions, products = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
-    if precision == "tf32":
-        torch.backends.cudnn.allow_tf32 = True
-        torch.set_float32_matmul_precision("high")
-    try:
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            yield
-    finally:
-        torch.backends.cudnn.allow_tf32 = convolutions
-        torch.set_float32_matmul_precision(products)
+    with tensor_cores(precision == "tf32"), torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+        yield
 
 
 def _warm(device: torch.device) -> None:

@@ -309,15 +309,17 @@ def _resnet20() -> nn.Module:
 
 
 def _densenet() -> nn.Module:
-    from torchvision.models import densenet121
+    from imharness.contracts.randomness import generator
+    from imharness_membership.models.torchvision_nets import DenseNet121
 
-    return densenet121(num_classes=100)
+    return DenseNet121().build(torch.device("cpu"))((3, 32, 32), 100, generator(0))
 
 
 def _resnet18() -> nn.Module:
-    from torchvision.models import resnet18
+    from imharness.contracts.randomness import generator
+    from imharness_membership.models.torchvision_nets import ResNet18
 
-    return resnet18(num_classes=100)
+    return ResNet18().build(torch.device("cpu"))((3, 32, 32), 100, generator(0))
 
 
 LARGE, SMALL, PATCHES = (3, *SIDES), (3, 32, 32), (3, PATCH, PATCH)
@@ -339,7 +341,7 @@ CATALOGUE = {
     "training resnet20": Network(_resnet20, SMALL, trains=True, batch=128, assumed=_inversion("resnet20", True)),
     "training densenet121": Network(_densenet, SMALL, trains=True, batch=128, assumed=_inversion("densenet121", True)),
     "training resnet18": Network(_resnet18, SMALL, trains=True, batch=128, assumed=_inversion("resnet18", True)),
-    "inverting resnet20": Network(_resnet20, SMALL, inverts=True, batch=32, assumed=_inversion("resnet20")),
+    "inverting resnet20": Network(_resnet20, SMALL, inverts=True, batch=128, assumed=_inversion("resnet20")),
     "inverting densenet121": Network(_densenet, SMALL, inverts=True, batch=32, assumed=_inversion("densenet121")),
 }  # fmt: skip
 """Name -> network; images of 384x512 px unless a name says another size, 32x32 px where classifiers are trained."""

@@ -70,7 +70,7 @@ def test_on_the_cpu_times_are_measured_beside_the_prediction(name: str) -> None:
     assert found.predicted.keys() == {2}
     forward, step = found.predicted[2]
     assert step > forward > 0
-    assert found.forward_ms.keys() == found.step_ms.keys() == {"strict", "bf16"}
+    assert found.forward_ms.keys() == found.step_ms.keys() >= {"strict"}
     assert found.step_ms["strict"] > found.forward_ms["strict"] > 0
 
 

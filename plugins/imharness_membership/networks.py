@@ -5,11 +5,12 @@ the same way are equal, and the networks of two trainings have the same start an
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 import torch
 
-from imharness.data import TableSet
+from imharness.data import TableSet, tensor_cores
 from imharness.membership import MembershipTraining, TrainingData, TrainingPlan
 from imharness.tracks import StepContext
 from imharness_membership.augmenting import view
@@ -106,9 +107,10 @@ class Split:
             after(number, network, done)
 
         train = self.context.build(training)
-        trained: torch.nn.Module = train(
-            network, self._data(member, reference), self.plan, self.rng("order", part), progress
-        )
+        with self._precision():
+            trained: torch.nn.Module = train(
+                network, self._data(member, reference), self.plan, self.rng("order", part), progress
+            )
         return trained
 
     def trained_many(
@@ -139,8 +141,13 @@ class Split:
                 after(number, network, done)
 
         data = [self._data(member, reference) for member in members]
-        train_together(networks, data, self.plan, [self.rng("order", part) for part in parts], progress)
+        with self._precision():
+            train_together(networks, data, self.plan, [self.rng("order", part) for part in parts], progress)
         return networks
+
+    def _precision(self) -> AbstractContextManager[None]:
+        """Return a block in which networks are trained with the precision that the track asks for."""
+        return tensor_cores(self.context.options.get("precision") == "tf32")
 
     def outputs(self, network: torch.nn.Module, rows: torch.Tensor, number: int = 0) -> torch.Tensor:
         """Return probabilities ``(n, classes)`` for a view of rows, by its number, in parts of bounded size."""

@@ -157,6 +157,9 @@ class MembershipTrack(Track):
     batch_size: int = Field(default=64, ge=1, description="Rows per training step.")
     learning_rate: float = Field(default=1e-3, gt=0, description="The optimiser's learning rate.")
     optimiser: Literal["adam", "sgd"] = Field(default="adam", description="Epochs of undefended training.")
+    training_precision: Literal["strict", "tf32"] = Field(
+        default="strict", description="Precision of training: float32, or factors that a GPU rounds to 10 bits."
+    )
     references: int = Field(
         default=16, ge=3, le=1024, description="Number of reference models, for attacks that use them."
     )
@@ -295,6 +298,8 @@ class _Plan:
             self.rows["shadow_part"] = published.shadow_part
         self.asked = published.asked
         self.training: dict[str, OptionValue] = {**self.rows, **published.of(track)}
+        if track.training_precision != "strict":
+            self.training["precision"] = track.training_precision
         reads = {name for evaluator in evaluators for name in evaluator.reads}
         self.evidence: dict[str, OptionValue] = {
             "copies": track.copies if "robustness" in reads else 0,

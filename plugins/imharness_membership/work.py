@@ -1,8 +1,8 @@
 """Estimates the cost of the track's cells before a run: their rows, and the operations of networks.
 
 A training step counts as three passes, a pass as two operations for each weight and row; a trained model is then asked
-about the target's rows, all their views, and the adversary's rows. Evaluators, MemGuard's search and noise on the CPU
-are not counted.
+about the target's rows, all their views, and the adversary's rows. Convolutions of images of 32 px are too small for a
+GPU: what was measured of them counts. Evaluators, MemGuard's search and noise on the CPU are not counted.
 """
 
 from itertools import pairwise
@@ -28,8 +28,15 @@ IMAGES = {
 Images have 32x32 px, but 64x64 px with one colour for `cnn`, as in CH-MNIST, and 224x224 px where a network is
 fine-tuned.
 """
+CLASSES = {"cifar100": 100, **{name: classes for name, (_, classes) in FEATURES.items()}}
+"""The numbers of classes, 10 where none stands here: each row of outputs has as many numbers of 4 bytes."""
+GUESS = 10
+"""Bytes of a guess in a store, measured on the demo board."""
 PASSES = 3
 """The cost of a training step in passes."""
+SMALL, ROUNDED = 1.7, 0.8
+"""What an H100 took for a training step with 256 images on WRN-28-2, in parts of the operations at 20 TFLOP/s: in
+float32, and with factors of 10 bits. ``python -m benchmarks memory --device cuda``"""
 
 
 def work(spec: TaskSpec, units: int, part: int) -> Work | None:
@@ -65,7 +72,18 @@ def work(spec: TaskSpec, units: int, part: int) -> Work | None:
     }.get(spec.step, 0)
     answers = 2 * own if role == "shadow" else 2 * part * int(options.get("queries", 1)) + 2 * shadow
     passes = trained * int(options.get("epochs", 0)) * own * PASSES + asked * answers
-    return Work(rows, float(passes * _pass(spec)))
+    speed = ROUNDED if options.get("precision") == "tf32" else SMALL
+    slower = 1.0 if "hidden" in spec.components["model"].parameters else speed
+    return Work(rows, float(passes * _pass(spec) * slower), _size(spec, rows))
+
+
+def _size(spec: TaskSpec, rows: int) -> float:
+    """Return the bytes of rows, of outputs, and of the answers of reference models to each view of a row."""
+    name = spec.components["dataset"].id.partition("/")[2]
+    outputs = 4 * CLASSES.get(name, 10) if spec.step in ("train", "outsider", "stop", "release") else 0
+    part, views = int(spec.options.get("part", 0)), int(spec.options.get("queries", 1))
+    answers = 4 * int(spec.options.get("models", 0)) * part * (1 + 2 * views) if "references" in spec.step else 0
+    return float(rows * (GUESS + outputs) + answers)
 
 
 def _pass(spec: TaskSpec) -> float:

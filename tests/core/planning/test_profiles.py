@@ -51,7 +51,7 @@ def test_a_profile_of_two_packages_is_refused_and_an_unknown_one_names_all(place
     with pytest.raises(
         UsageError,
         match=r"Did you mean 'study'\? .*\.toml file, or one of: embedded, official, official-small, "
-        r"paper, quick, study\.",,
+        r"paper, quick, study\.",
     ):
         load_profile("studi", points[:1])
     with pytest.raises(UsageError, match="no profile is called"):
