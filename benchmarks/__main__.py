@@ -1,7 +1,9 @@
 """Prints each benchmark as a ratio to another library, or against its budget; exits with 1 when a goal is missed.
 
-``python -m benchmarks jpeg sandbox`` runs these parts only. ``python -m benchmarks peers [NAME...]`` times the works of
-`benchmarks.peers`, which other libraries do, too; these are installed into an environment of their own.
+``python -m benchmarks jpeg sandbox`` runs these parts only. ``python -m benchmarks memory [--device cuda] [NAME...]``
+predicts the memory of the networks of the profile `official`, or measures it, and their speed. ``python -m benchmarks
+peers [NAME...]`` times the works of `benchmarks.peers`, which other libraries do, too; these are installed into an
+environment of their own.
 """
 
 import os
@@ -26,6 +28,8 @@ def main(names: list[str]) -> None:
     """Run the parts one after the other, and print each when it is done."""
     if names[:1] == ["peers"]:
         sys.exit(_peers(names[1:]))
+    if names[:1] == ["memory"]:
+        sys.exit(_memory(names[1:]))
     unknown = sorted(set(names) - set(PARTS))
     if unknown:
         sys.exit(f"no such part: {', '.join(unknown)}; there are {', '.join(PARTS)}")
@@ -40,6 +44,20 @@ def main(names: list[str]) -> None:
         rows = [(line.what, line.measured, line.goal, "met" if line.met else "MISSED") for line in lines]
         console.table(name, ["what", "measured", "goal", ""], rows)
     sys.exit(1 if missed else 0)
+
+
+def _memory(words: list[str]) -> str | int:
+    from benchmarks import measured, memory
+
+    try:
+        asked = measured.options(words)
+        if not asked.device:
+            memory.predict(asked.names)
+        else:
+            measured.report(measured.place(asked.device), asked.names, asked.file, predict=asked.predict)
+    except Unavailable as error:
+        return f"memory: {error}"
+    return 0
 
 
 def _peers(names: list[str]) -> int:

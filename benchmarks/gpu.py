@@ -24,6 +24,7 @@ from imharness.results.store import Store
 from imharness.running.device import device_name, synchronise
 from imharness.running.executor import open_executor
 from imharness.running.local import PREPARED
+from imharness.running.numerics import fresh_numerics
 from imharness.running.sweep import execute
 from imharness.running.target import MetricTarget
 from imharness.testing.devices import on_accelerator
@@ -63,8 +64,9 @@ def lines(device: str = "cuda", sizes: Sizes | None = None) -> list[Line]:
     place, sizes = torch.device(device if device == "cpu" else f"{device}:0"), sizes or Sizes()
     parts = (_attack, _smoothing, _inversion, _reference_models, _halving, _runs, _fork, _sandbox, _conformance)
     found = [Line("device", device_name(place), "", True)]
-    for part in parts:
-        found += part(place, sizes)
+    with fresh_numerics():
+        for part in parts:
+            found += part(place, sizes)
     return found
 
 

@@ -8,7 +8,7 @@ from imharness.contracts.image_dataset import ImageDataset, ImageSet
 from imharness.contracts.randomness import ImageRng, derive_seed, generator, seeded_init
 from imharness.contracts.table_dataset import TableDataset, TableSet
 from imharness.contracts.values import Images, double
-from imharness.running.numerics import fresh_numerics
+from imharness.running.numerics import fresh_numerics, tensor_cores
 
 __all__ = [
     "Archive",
@@ -32,4 +32,5 @@ __all__ = [
     "hookimpl",
     "place",
     "seeded_init",
+    "tensor_cores",
 ]

@@ -18,8 +18,11 @@ from imharness.images import Certificate, Certification, Certify, ImageRng, Imag
 
 ALPHA = 0.001
 """One minus the confidence level of a radius."""
-DRAWN, SCORED = 16, 64
-"""Copies of each image drawn at once, whatever the batch, so that it changes no result; copies scored at once."""
+DRAWN = 16
+"""Copies of each image that are drawn at once, whatever the batch, so that it changes no result."""
+SCORED = {"cpu": 64}
+"""Copies that are scored at once on a kind of device; a GPU takes `SCORED_ELSEWHERE`."""
+SCORED_ELSEWHERE = 256
 Denoise = Callable[[Images, ImageRng], Images]
 
 
@@ -41,20 +44,25 @@ class GaussianPass(Certification):
         Clipping to [0, 1] is a part of the smoothed metric, so the certificate holds with it.
         """
         denoise = self.denoiser(device)
+        scored = SCORED.get(device.type, SCORED_ELSEWHERE)
+        total = self.selection + self.samples
+        draws = [min(DRAWN, total - first) for first in range(0, total, DRAWN)]
 
         def smooth(score: Callable[[Images], Scores], images: Images, rng: ImageRng) -> torch.Tensor:
-            parts, left = [], self.selection + self.samples
-            while left:
-                count = min(DRAWN, left)
-                noise = rng.normal(count, *images.shape[1:]).mul_(self.sigma)
-                noisy = noise.add_(images[:, None]).flatten(0, 1)
+            together = 1 if denoise is not None else max(1, scored // (DRAWN * len(images)))
+            parts = []
+            for first in range(0, len(draws), together):
+                drawn = [rng.normal(count, *images.shape[1:]) for count in draws[first : first + together]]
+                noise = torch.cat(drawn, dim=1)
+                noisy = noise.mul_(self.sigma).add_(images[:, None])
+                count = noisy.shape[1]
+                noisy = noisy.flatten(0, 1)
                 streams = rng.repeated(count) if denoise is not None else rng
                 chunks = [
                     self._votes(score, denoise, chunk, streams.slice(start, start + len(chunk)))
-                    for start, chunk in zip(range(0, len(noisy), SCORED), noisy.split(SCORED), strict=True)
+                    for start, chunk in zip(range(0, len(noisy), scored), noisy.split(scored), strict=True)
                 ]
                 parts.append(torch.cat(chunks).unflatten(0, (len(images), count)))
-                left -= count
             return torch.cat(parts, dim=1)
 
         return smooth

@@ -146,9 +146,10 @@ class IqaTrack(Track):
         default=(),
         description="Attacks whose images made through one defense are also shown to the others; * means all.",
     )
-    precision: Literal["strict", "fast", "search"] = Field(
+    precision: Literal["strict", "tf32", "fast", "search"] = Field(
         default="strict",
-        description="Precision of attacks: float32, bfloat16 gradients, or bfloat16 black-box scores too.",
+        description="Precision of attacks: float32, factors that a GPU rounds to 10 bits, bfloat16 gradients, or "
+        "bfloat16 black-box scores too. What is reported is float32.",
     )
     presets: str = Field(
         default="",

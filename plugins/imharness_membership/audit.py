@@ -42,6 +42,7 @@ NEEDS = {
     "robustness": "for want of the model's answers to noisy copies of the records",
     "known": "for want of records of the model itself whose membership is known",
     "gradients": "for want of the model itself, whose last layer has gradients to read",
+    "layers": "for want of the model itself, whose layers have gradients to read",
 }
 """Evidence that an audit of outputs does not have -> why evaluators that read it are left out."""
 ONLY = {False: "an audit has outputs only", True: "an audit has outputs and references only"}

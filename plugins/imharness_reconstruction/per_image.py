@@ -11,7 +11,11 @@ from torch.func import functional_call, grad, vmap
 from imharness.gradients import Gradients
 
 BLOCK = 8
-"""With a multiple of this many input channels, a grouped convolution is faster than products with copied patches."""
+"""With a multiple of this many input channels, a CPU computes a grouped convolution faster than products with patches.
+
+A GPU computes grouped convolutions slowly: 53 ms for a step of an inversion of 32 images on ResNet-20 by an H100, where
+the operations take less than one.
+"""
 
 
 def image_gradients(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
@@ -84,7 +88,8 @@ def _parameter_gradients(layer: nn.Module, entered: torch.Tensor, slope: torch.T
 
     `entered`: the input ``(N, ...)``; `slope`: the gradient of the loss with respect to the output ``(N, ...)``.
     """
-    if isinstance(layer, nn.Conv2d) and layer.groups == 1 and layer.in_channels % BLOCK == 0:
+    grouped = entered.device.type == "cpu" and isinstance(layer, nn.Conv2d) and layer.in_channels % BLOCK == 0
+    if isinstance(layer, nn.Conv2d) and layer.groups == 1 and grouped:
         weight, bias = _WeightGradient.apply(entered, slope, layer), slope.sum(dim=(2, 3))
     elif isinstance(layer, nn.Conv2d) and layer.groups == 1:
         weight, bias = _PatchGradient.apply(entered, slope, layer), slope.sum(dim=(2, 3))

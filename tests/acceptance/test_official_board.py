@@ -6,7 +6,7 @@ from statistics import median
 
 import pytest
 
-from imharness.cli.planning import Outlook, hours_of, outlook
+from imharness.cli.planning import Outlook, outlook
 from imharness.components.registry import installed
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
@@ -30,17 +30,29 @@ def test_a_lab_can_afford_it(costs: dict[str, Outlook]) -> None:
     assert hours["harness/iqa"] <= MOST
     assert hours["harness/reconstruction"] + hours["harness/perceptual"] <= SMALL
     for own in costs.values():
-        assert median(hours_of(operations) for _, operations in own.entries.values()) <= ENTRY
+        assert median(entry.hours for entry in own.entries.values()) <= ENTRY
     plain = ("flip", "jpeg", "gaussian-blur", "random-noise", "median-blur")
-    assert all(hours_of(costs["harness/iqa"].entries[f"harness/{name}"][1]) <= ENTRY for name in plain)
+    assert all(costs["harness/iqa"].entries[f"harness/{name}"].hours <= ENTRY for name in plain)
+
+
+def test_every_entry_above_the_limit_is_an_exception_with_a_reason_and_no_other_is(costs: dict[str, Outlook]) -> None:
+    limit = load_profile("official").entry_hours
+    assert limit == ENTRY
+    for own in costs.values():
+        assert {label for label, entry in own.entries.items() if entry.hours > limit} == own.dear.keys()
+        for label, reason in own.dear.items():
+            assert f"{own.entries[label].hours:.1f}" in PAGE.read_text(), "the page says what an exception costs"
+            assert reason
 
 
 def test_the_page_says_so(costs: dict[str, Outlook]) -> None:
-    rows = re.findall(r"^\| `([a-z]+)` \| ([\d.]+) \| ([\d,]+) \| ([\d.]+) \| ([\d.]+), `", PAGE.read_text(), re.M)
+    found = r"^\| `([a-z]+)` \| ([\d.]+) \| ([\d.]+) GB \| ([\d,]+) \| ([\d.]+) \| ([\d.]+), `"
+    rows = re.findall(found, PAGE.read_text(), re.M)
     assert {f"harness/{track}" for track, *_ in rows} == costs.keys()
-    for track, hours, cells, middle, most in rows:
+    for track, hours, size, cells, middle, most in rows:
         own = costs[f"harness/{track}"]
-        entries = [hours_of(operations) for _, operations in own.entries.values()]
+        entries = [entry.hours for entry in own.entries.values()]
+        assert float(size) == pytest.approx(own.size / 1e9, abs=0.05)
         assert float(hours) == pytest.approx(own.hours, abs=0.05)
         assert int(cells.replace(",", "")) == own.cells
         assert (float(middle), float(most)) == pytest.approx((median(entries), max(entries)), abs=0.005)

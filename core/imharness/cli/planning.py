@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from imharness.cli import console
 from imharness.cli.progress import duration
@@ -26,9 +26,13 @@ from imharness.running.schedule.estimates import Left, Times, bytes_of, left_of
 RATE = 20e12
 """Floating-point operations per second of the GPU that hours are stated for."""
 ASSUMED = (
-    "20 TFLOP/s in float32, an assumption: 30% of the 67 that an H100 is sold with; passes through networks alone, "
-    "without filters, codecs and searches on the CPU"
+    "20 TFLOP/s in float32, as an H100 did in large networks (15 to 23); what was measured counts as long as it took; "
+    "passes through networks alone, without filters, codecs and searches on the CPU"
 )
+OVERHEAD = 2000
+"""Bytes that the file of a cell's rows takes beside the rows."""
+DEAREST = 8
+"""The number of entries of a track that are listed with what each of them costs; JSON has all."""
 
 
 def dry_run_report(
@@ -113,13 +117,27 @@ def _told(cost: Left | None, device: str, workers: int, size: float) -> str:
     )
 
 
+class Share(NamedTuple):
+    """What an entry costs: cells, operations, and bytes in the store."""
+
+    cells: int = 0
+    operations: float = 0.0
+    size: float = 0.0
+
+    @property
+    def hours(self) -> float:
+        """Hours on the GPU of the stated rate."""
+        return hours_of(self.operations)
+
+
 @dataclass(frozen=True)
 class Outlook:
     """What the cells of one track amount to.
 
-    `counted`: of the `cells`, those whose rows and operations the track knows. `rows`, `operations`: of these.
-    `entries`: what is ranked -> the number of the cells in which it takes part, and their operations. Who enters one
-    more has to compute as much: everything else is there already.
+    `counted`: of the `cells`, those whose rows and operations the track knows. `rows`, `operations`, `size` (bytes in
+    the store): of these. `entries`: what is ranked -> what the cells amount to in which it takes part. Who enters one
+    more has to compute as much: everything else is there already. `dear`: the entries that may cost more than the
+    profile's `entry_hours`, and why.
     """
 
     track: str
@@ -127,7 +145,9 @@ class Outlook:
     counted: int
     rows: int
     operations: float
-    entries: Mapping[str, tuple[int, float]]
+    size: float
+    entries: Mapping[str, Share]
+    dear: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def hours(self) -> float:
@@ -143,19 +163,20 @@ def hours_of(operations: float) -> float:
 def outlook(graph: Graph) -> Outlook:
     """Return what a graph amounts to; it should be planned as if everything were on this machine."""
     units = {name: _units(component) for name, component in graph.components.items()}
-    counted, rows, operations = 0, 0, 0.0
-    entries = dict[str, tuple[int, float]]()
+    counted, rows, operations, size = 0, 0, 0.0, 0.0
+    entries = dict[str, Share]()
     for task in graph.tasks.values():
         spec = task.spec
         dataset = spec.components.get("dataset")
-        size = units.get(f"dataset {dataset.label}", 0) if dataset else 0
-        found = graph.track.work(spec, size if spec.limit is None else min(size, spec.limit))
+        known = units.get(f"dataset {dataset.label}", 0) if dataset else 0
+        found = graph.track.work(spec, known if spec.limit is None else min(known, spec.limit))
+        own = Share(1) if found is None else Share(1, found.operations, found.size + OVERHEAD)
         if found is not None:
-            counted, rows, operations = counted + 1, rows + found.rows, operations + found.operations
+            counted, rows = counted + 1, rows + found.rows
+            operations, size = operations + own.operations, size + own.size
         for label in {ref.label for ref in spec.named().values() if ref.kind in graph.track.ranks}:
-            cells, known = entries.get(label, (0, 0.0))
-            entries[label] = cells + 1, known + (found.operations if found is not None else 0.0)
-    return Outlook(graph.track.info.id, len(graph.tasks), counted, rows, operations, entries)
+            entries[label] = Share(*map(sum, zip(entries.get(label, Share()), own, strict=True)))
+    return Outlook(graph.track.info.id, len(graph.tasks), counted, rows, operations, size, entries, graph.dear)
 
 
 def tells_size(graph: Graph) -> bool:
@@ -204,15 +225,25 @@ def say_outlook(facts: dict[str, Any]) -> None:
     if not any(own["counted"] for own in facts["tracks"]):
         return
     rows = [
-        (own["track"], f"{own['cells']:,}", _of(own, "rows", "{:,}"), _of(own, "gpu_hours", "{:,.1f} h"))
+        (
+            own["track"],
+            f"{own['cells']:,}",
+            _of(own, "rows", "{:,}"),
+            _of(own, "gpu_hours", "{:,.1f} h"),
+            size_of(own["bytes"]) if own["counted"] else "unknown",
+        )
         for own in facts["tracks"]
     ]
-    console.table("If nothing were missing", ["track", "cells", "rows", "GPU"], rows)
+    console.table("If nothing were missing", ["track", "cells", "rows", "GPU", "store"], rows)
     whole = sum(own["gpu_hours"] for own in facts["tracks"])
     console.say(f"GPU: {whole:,.1f} hours for all, on one that computes {facts['rate']}")
     costs = [row for own in facts["tracks"] if own["counted"] and (row := _spread(own))]
     if costs:
         console.table("What one entry costs", ["track", "entries", "cells", "least", "median", "most", ""], costs)
+        named = [_named(own["track"], entry) for own in facts["tracks"] if own["counted"] for entry in _dearest(own)]
+        console.table(
+            "The dearest entries", ["track", "entry", "cells", "GPU", "store", "above the limit because"], named
+        )
     fetched = [own for own in facts["inputs"] if own["downloads"]]
     by_hand = [own for own in facts["inputs"] if not own["downloads"]]
     if fetched:
@@ -240,6 +271,20 @@ def _spread(own: dict[str, Any]) -> tuple[object, ...]:
     return own["track"], len(entries), f"{cells:,}", *shown, entries[-1]["entry"]
 
 
+def _dearest(own: dict[str, Any]) -> list[dict[str, Any]]:
+    return sorted(own["entries"], key=lambda entry: (-entry["gpu_hours"], entry["entry"]))[:DEAREST]
+
+
+def _named(track: str, entry: dict[str, Any]) -> tuple[object, ...]:
+    hours, size = f"{entry['gpu_hours']:,.2f} h", size_of(entry["bytes"])
+    return track, entry["entry"], f"{entry['cells']:,}", hours, size, entry.get("reason", "")
+
+
+def size_of(bytes_: float) -> str:
+    """Return a size in MB, or in GB from 1 GB on."""
+    return f"{bytes_ / 1e9:,.1f} GB" if bytes_ >= 1e9 else f"{bytes_ / 1e6:,.1f} MB"
+
+
 def _row(own: dict[str, Any]) -> tuple[object, ...]:
     return own["name"], f"{own['bytes']:,}" if own["bytes"] else "not published", f"{own['cells']:,}", own["how"]
 
@@ -258,11 +303,14 @@ def _track(found: Outlook) -> dict[str, Any]:
         "rows": found.rows,
         "operations": found.operations,
         "gpu_hours": found.hours,
-        "entries": [
-            {"entry": label, "cells": cells, "gpu_hours": hours_of(operations)}
-            for label, (cells, operations) in sorted(found.entries.items())
-        ],
+        "bytes": round(found.size),
+        "entries": [_entry(found, label, own) for label, own in sorted(found.entries.items())],
     }
+
+
+def _entry(found: Outlook, label: str, own: Share) -> dict[str, Any]:
+    facts = {"entry": label, "cells": own.cells, "gpu_hours": own.hours, "bytes": round(own.size)}
+    return facts | ({"reason": found.dear[label]} if label in found.dear else {})
 
 
 def _inputs(graphs: Sequence[Graph]) -> list[dict[str, Any]]:

@@ -67,9 +67,9 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 @assets_option()
 @click.option(
     "--precision",
-    type=Choice(["strict", "fast", "search"]),
-    help="How attacks compute: in float32, with bfloat16 gradients, or with bfloat16 black-box scores, too. Reported "
-    "scores are float32. Default: as the profile says.",
+    type=Choice(["strict", "tf32", "fast", "search"]),
+    help="How attacks compute: in float32, with factors that a GPU rounds to 10 bits, with bfloat16 gradients, or with "
+    "bfloat16 black-box scores, too. Reported scores are float32. Default: as the profile says.",
 )
 @limit_option()
 @secret_option

@@ -148,9 +148,10 @@ class StepContext(Protocol):
         or, `towards` it, lowers that distance. What comes out of the defense is then resized to the reference's size.
         If the defense is random, `samples` defended copies are averaged (expectation over transformation). The
         component with the role `stand_in`, or else the identity, lends its gradient to a defense that has none (see
-        `DefenseInfo`). With the task's option `precision` set to "fast", gradients are computed in bfloat16; with
-        "search", so are the scores of black-box attacks. Metric and defense see images rounded to 8 bits, each image
-        once in a call: candidates that follow each other are its versions, unless `versions` is false.
+        `DefenseInfo`). With the task's option `precision` set to "tf32", a GPU rounds factors to 10 bits; with "fast",
+        gradients are computed in bfloat16; with "search", so are the scores of black-box attacks. Metric and defense
+        see images rounded to 8 bits, each image once in a call: candidates that follow each other are its versions,
+        unless `versions` is false.
         """
 
     def as_attacked(self, defense: str, *, stand_in: str | None = None) -> Purifier:
@@ -203,10 +204,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Work:
-    """What a task is expected to cost: the rows that it leaves and the floating-point operations of its networks."""
+    """What a task is expected to cost.
+
+    `rows`: that it leaves; `operations`: of its networks, floating-point; `size`: bytes that it leaves in the store.
+    """
 
     rows: int
     operations: float
+    size: float = 0.0
 
 
 def step(*, version: str, shared: bool = False) -> Callable[[Callable[[StepContext], StepResult]], Step]:

@@ -57,6 +57,8 @@ class Graph:
     """The options and parameters that the profile sets for the track."""
     takes: tuple[type, ...] = ()
     """The contracts of components that the track asked for."""
+    dear: Mapping[str, str] = field(default_factory=dict)
+    """The entries that may cost more than the profile's limit, and why."""
 
     def by_step(self) -> dict[str, int]:
         """Return how many tasks each step has."""
@@ -196,7 +198,7 @@ def plan_track(
     secret = {OPTION: digest_of(profile.secret)} if profile.secret else {}
     facts = [track.info.id, profile.name, profile.identity(name), seed, limit, *secret.values()]
     set_up = part.model_dump(mode="json", include={"options", "parameters"})
-    graph = Graph(track, digest(facts)[:16], digest_of(profile.secret), set_up=set_up)
+    graph = Graph(track, digest(facts)[:16], digest_of(profile.secret), set_up=set_up, dear=part.dear)
     planner = GraphPlanner(graph, registry, seed, limit, whole, options=secret)
     chosen = ChosenComponents(_selection(registry, part, only or {}, further or {}))
     try:

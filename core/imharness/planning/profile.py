@@ -16,7 +16,8 @@ class TrackProfile(BaseModel):
     `select` is kind of component -> names; ``"*"`` means every installed one that takes no address and is not
     `by_name`, and ``"!name"`` leaves one out. `options` are fields of the track. `parameters` is component id -> fields
     that differ from the component's own. `first` says which cells are computed before the others, for a first table:
-    kind of component, or "step" -> ids, labels or steps.
+    kind of component, or "step" -> ids, labels or steps. `dear` has the entries that may cost more than `entry_hours`
+    of the profile: label -> the reason.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -25,6 +26,7 @@ class TrackProfile(BaseModel):
     options: Mapping[str, Any] = Field(default_factory=dict)
     parameters: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
     first: Mapping[str, Sequence[str]] = Field(default_factory=dict)
+    dear: Mapping[str, str] = Field(default_factory=dict)
 
 
 class Profile(BaseModel):
@@ -36,6 +38,7 @@ class Profile(BaseModel):
     description: str
     batch_size: int = Field(default=16, ge=1)
     time_limit_s: float = Field(default=3600, gt=0, le=10**7, description="Longest time one task may take, s.")
+    entry_hours: float = Field(default=0, ge=0, description="Hours of one GPU that an entry may cost; 0: no limit.")
     tracks: Mapping[str, TrackProfile] = Field(default_factory=dict)
     origins: Mapping[str, str] = Field(default_factory=dict)
     secret: str = Field(default="", repr=False, description="Seed of the secret split, if it is one.")
@@ -53,6 +56,8 @@ class Profile(BaseModel):
         All tracks from one distribution count as one set-up. Tracks from others do not matter, so that the leaderboards
         stay as they are when another package with a track is installed.
         """
-        facts = self.model_dump(mode="json", include={"name", "tracks"}, exclude={"tracks": {"__all__": {"first"}}})
+        facts = self.model_dump(
+            mode="json", include={"name", "tracks"}, exclude={"tracks": {"__all__": {"first", "dear"}}}
+        )
         own = self.origins.get(track, "")
         return digest(facts | {"tracks": {k: v for k, v in facts["tracks"].items() if self.origins.get(k, "") == own}})

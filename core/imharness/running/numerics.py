@@ -59,6 +59,25 @@ def fresh_numerics() -> Iterator[None]:
                 _found.close()
 
 
+@contextmanager
+def tensor_cores(wanted: bool = True) -> Iterator[None]:
+    """Let a GPU round the factors of convolutions and products of matrices to 10 bits ("TF32"), if that is `wanted`.
+
+    Sums stay in float32. An H100 is two to eight times as fast with it; a CPU takes no notice.
+    """
+    import torch
+
+    before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    if wanted:
+        torch.backends.cudnn.allow_tf32 = True
+        torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = before[0]
+        torch.set_float32_matmul_precision(before[1])
+
+
 def _kept() -> ExitStack:
     """Limit libraries to one thread, and return an exit stack that restores all settings to what they are now."""
     found = ExitStack()
@@ -75,7 +94,13 @@ def _settings() -> Iterator[Setting]:
     yield torch.get_default_dtype, torch.set_default_dtype, torch.float32
     yield torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode, 0
     yield torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest"
-    for place, name, usual in ((torch.backends.mkldnn, "enabled", True), (torch.backends.cudnn, "benchmark", False)):
+    places = (
+        (torch.backends.mkldnn, "enabled", True),
+        (torch.backends.cudnn, "benchmark", False),
+        (torch.backends.cudnn, "deterministic", True),  # else two trainings with one seed differ on a GPU
+        (torch.backends.cudnn, "allow_tf32", False),  # else convolutions round to 10 bits, which is torch's default
+    )
+    for place, name, usual in places:
         yield partial(getattr, place, name), partial(setattr, place, name), usual
     if opencv := sys.modules.get("cv2"):
         yield opencv.getNumThreads, opencv.setNumThreads, 1

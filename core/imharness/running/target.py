@@ -11,6 +11,7 @@ from imharness.contracts.randomness import ImageRng, derive_seed, generator
 from imharness.contracts.values import Images, Scores
 from imharness.errors import ContractError, QueryBudgetExceeded
 from imharness.running.memory import in_chunks
+from imharness.running.numerics import tensor_cores
 
 NO_GRADIENT = (
     "no gradient reaches the images, although the metric and the defense say that they are differentiable; one of them "
@@ -97,8 +98,9 @@ class MetricTarget:
         samples: how many defended copies are averaged (expectation over transformation).
         budget: the most scores per image, however many copies each averages; None means no limit.
         micro_batch: how many images are scored at once.
-        precision: "strict" computes in float32, "fast" computes gradients in bfloat16, and "search" also the scores of
-            a black-box search. Reported scores are computed elsewhere, in float32.
+        precision: "strict" computes in float32, "tf32" lets a GPU round factors to 10 bits, "fast" computes gradients
+            in bfloat16, and "search" also the scores of a black-box search. Reported scores are computed elsewhere, in
+            float32.
     """
 
     def __init__(
@@ -127,6 +129,7 @@ class MetricTarget:
         self._images, self._budget = images, budget
         self._micro_batch, self._trains = min(micro_batch, images) if versions else micro_batch, not versions
         self._reduced = precision == "search" or (precision == "fast" and differentiable)
+        self._rounds = precision == "tf32"
         self._asked = torch.zeros(images, dtype=torch.int64)
 
     @property
@@ -210,7 +213,8 @@ class MetricTarget:
 
             return one(turned[start:stop], streams, tuple(r[start:stop] for r in whole))
 
-        parts, self._micro_batch = in_chunks(len(images), self._micro_batch, chunk)
+        with tensor_cores(self._rounds):
+            parts, self._micro_batch = in_chunks(len(images), self._micro_batch, chunk)
         return torch.cat(parts)[places.argsort().to(images.device)]
 
     def with_gradient(self, images: Images, references: Images | None = None) -> tuple[Scores, Images]:

@@ -28,8 +28,8 @@ class ModelProbe(Probe):
     def further(self, inputs: Inputs, device: torch.device) -> dict[str, Any]:
         return {"shape": tuple(inputs["images"].shape[1:]), "classes": self.classes}
 
-    def check(self, result: Any, inputs: Inputs, seeds: Sequence[int]) -> None:
-        super().check(result, inputs, seeds)
+    def check(self, result: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> None:
+        super().check(result, inputs, seeds, device)
         wanted = torch.empty(len(seeds), self.classes)
         Rows(like="logits").check(self.flat(result, inputs), {"logits": wanted}, len(seeds), self.component.label)
 
@@ -53,7 +53,7 @@ class ImageDatasetProbe(Probe):
         same = [i for i in range(len(built)) if built.shapes[i] == built.shapes[0]][:3]
         return built.load(same)
 
-    def check(self, result: Any, inputs: Inputs, seeds: Sequence[int]) -> None:
+    def check(self, result: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> None:
         """Do nothing, because the set itself checks what it loads."""
 
     def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:

@@ -150,7 +150,7 @@ class CertificationProbe(Probe):
         smooth, certify = built
         return certify(smooth(_grey, inputs["images"], ImageRng(seeds, device)), (0.0, 1.0))
 
-    def check(self, result: Any, inputs: Inputs, seeds: Sequence[int]) -> None:
+    def check(self, result: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> None:
         """Do nothing, because the built functions are already checked."""
 
     def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:

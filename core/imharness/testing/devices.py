@@ -41,6 +41,7 @@ def stays(
         result = probe.call(built, there, seeds, accelerator)
         _in_place(probe, result, there, accelerator)
         told = traffic.told()
+        probe.check(result, there, seeds, accelerator)
         for line, times in (traffic.to_host + traffic.to_device).items():
             if often is not None and times > often:
                 raise ContractError(f"{line} copies between host and accelerator {times} times in a call")
@@ -56,7 +57,7 @@ def on_accelerator(probe: Probe, device: torch.device) -> str:
     there = {name: tensor.to(device) for name, tensor in first.inputs.items()}
     result = probe.call(probe.build(probe.component, device), there, seeds, device)
     _in_place(probe, result, there, device)
-    probe.check(result, there, seeds)
+    probe.check(result, there, seeds, device)
     return f"largest difference to the CPU {float((here - probe.flat(result, there).cpu()).abs().max()):.2g}"
 
 

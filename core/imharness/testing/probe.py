@@ -114,9 +114,9 @@ class Probe:
         with torch.set_grad_enabled(self.contract.own_gradients or wanted):
             return built(*self.given(inputs, seeds, device).values())
 
-    def check(self, result: Any, inputs: Inputs, seeds: Sequence[int]) -> None:
+    def check(self, result: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> None:
         """Raise `ContractError` unless the result fits the contract."""
-        self.contract.check(self.component, result, self.given(inputs, seeds))
+        self.contract.check(self.component, result, self.given(inputs, seeds, device))
 
     def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:
         """Return a result as one tensor, for comparisons."""

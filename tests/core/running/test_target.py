@@ -1,5 +1,7 @@
 """The target: gradients of plain autograd whatever the micro-batch; queries counted; memory bounded."""
 
+from typing import ClassVar
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from imharness.contracts.randomness import ImageRng, derive_seed, generator
 from imharness.errors import ContractError, QueryBudgetExceeded
+from imharness.running.numerics import fresh_numerics
 from imharness.running.target import MetricTarget, storable, straight_through
 
 
@@ -156,6 +159,38 @@ def test_reduced_precision_is_for_gradients_and_when_asked_for_searches(precisio
         assert gradient.dtype == torch.float32
         cosine = torch.nn.functional.cosine_similarity(gradient.flatten(1), plain.flatten(1))
         assert (cosine > 0.99).all()
+
+
+class Seen(torch.autograd.Function):
+    """Notes whether factors may be rounded, forward and back."""
+
+    notes: ClassVar[list[bool]] = []
+
+    @staticmethod
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+        Seen.notes.append(torch.backends.cudnn.allow_tf32)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, slope: torch.Tensor) -> torch.Tensor:
+        Seen.notes.append(torch.backends.cudnn.allow_tf32)
+        return slope
+
+
+@pytest.mark.parametrize("precision", ["strict", "tf32"])
+def test_a_search_may_round_factors_forward_and_back_and_nothing_else_does(precision: str) -> None:
+    Seen.notes.clear()
+    images = storable(torch.rand(2, 3, 6, 6, generator=generator(5)))
+    window = MetricTarget(lambda x: score(Seen.apply(x)), (0, 1), images=2, differentiable=True, precision=precision)
+    with fresh_numerics():
+        found, gradient = window.with_gradient(images)
+        window(images)
+        assert not torch.backends.cudnn.allow_tf32
+        assert torch.get_float32_matmul_precision() == "highest"
+    assert Seen.notes == [precision == "tf32"] * 3
+    plain, slope = target(2).with_gradient(images)
+    assert torch.equal(found, plain), "a CPU takes no notice"
+    assert torch.equal(gradient, slope)
 
 
 def rounded(images: torch.Tensor, rng: ImageRng) -> torch.Tensor:

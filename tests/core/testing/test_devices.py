@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from imharness.components.registry import installed
 from imharness.contracts.component import Component, Info
 from imharness.contracts.randomness import generator
 from imharness.data import TableDataset, TableSet
@@ -28,7 +29,9 @@ from imharness.images import (
 from imharness.membership import MembershipDefenseInfo, MembershipEvaluator, MembershipRelease, MembershipTraining
 from imharness.testing import conformance, trials
 from imharness.testing.conformance import CheckResult
+from imharness.testing.devices import on_accelerator
 from imharness.testing.placement import ACCELERATOR, MAC, acted_accelerator
+from imharness.testing.probes import probe_of
 
 CHECK = "keeps every tensor on its device"
 HOST = torch.full((1,), 0.5)
@@ -255,6 +258,16 @@ def test_a_component_is_called_on_the_accelerator_that_is_there(monkeypatch: pyt
     assert called == [MAC, ACCELERATOR]
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [("attack", "ifgsm"), ("attack", "dlg"), ("attack", "nes"), ("defense", "jpeg")]
+)
+def test_what_a_result_is_checked_with_is_on_the_accelerator_too(kind: str, name: str) -> None:
+    """The check of an attack asks its target again: one on the CPU would refuse images of the accelerator."""
+    probe = probe_of(installed().one(kind, name), 1)
+    with acted_accelerator():
+        assert on_accelerator(probe, ACCELERATOR).startswith("largest difference to the CPU")
+
+
 def test_nothing_of_the_act_is_left_behind() -> None:
     with acted_accelerator():
         kept = torch.ones(2, device=ACCELERATOR)
@@ -267,10 +280,14 @@ def test_nothing_of_the_act_is_left_behind() -> None:
 
 
 def test_an_acted_accelerator_imports_nothing_which_a_limit_of_time_could_break_off() -> None:
+    """What it needs is imported when the trials are made, and not by a run that makes none."""
     code = (
         "import sys, torch\n"
-        "from imharness.testing import conformance\n"
+        "from imharness.testing import examination, trials\n"
         "from imharness.testing.placement import acted_accelerator\n"
+        "from imharness_perceptual.metrics import mse\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+        "trials(*mse.components())\n"
         "before = set(sys.modules)\n"
         "with acted_accelerator():\n"
         "    (torch.ones(3).to('cuda') + 1).median()\n"

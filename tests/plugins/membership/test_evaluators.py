@@ -10,7 +10,14 @@ from scipy.stats import norm
 from imharness.components.registry import installed
 from imharness.contracts.randomness import generator
 from imharness.errors import HarnessError
-from imharness.membership import LastLayerGradients, MembershipEvaluator, MembershipQuery, References, Robustness
+from imharness.membership import (
+    LastLayerGradients,
+    LayerGradients,
+    MembershipEvaluator,
+    MembershipQuery,
+    References,
+    Robustness,
+)
 from imharness.planning.plan import named
 from imharness.stats import auc
 from imharness_membership.attack_training import LearntEvaluator
@@ -18,8 +25,8 @@ from imharness_membership.evaluators.lira import AT_ONCE, MIN_VARIANCE, Lira
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.evaluators.rmia import Rmia
 from imharness_membership.likelihood import log_odds
+from imharness_membership.queries import known_halves
 from imharness_membership.risk import BINS, FLOOR, calibration, calibration_rmse, precision_and_recall, risk_scores
-from imharness_membership.steps import known_halves
 
 CPU = torch.device("cpu")
 EVALUATORS = [e.component for e in installed().entries.values() if isinstance(e.component, MembershipEvaluator)]
@@ -54,13 +61,28 @@ def query(n: int = 400) -> tuple[MembershipQuery, torch.Tensor]:
     for outputs, labels, member in (shadow, target):
         factors += [outputs - torch.nn.functional.one_hot(labels, CLASSES), torch.rand(n, 5, generator=rng)]
         factors[-1][:, 0] += member
-    return MembershipQuery(*shadow, *target[:2], references, robustness, LastLayerGradients(*factors)), target[2]
+    layers = LayerGradients(
+        torch.tensor([[7, 5], [5, CLASSES]]),
+        *(
+            part
+            for error, features in (factors[:2], factors[2:])
+            for part in (
+                torch.cat([torch.rand(n, 7, generator=rng), features], dim=1),
+                torch.cat([torch.rand(n, 5, generator=rng), error], dim=1),
+                torch.rand(n, 3, generator=rng),
+            )
+        ),
+    )
+    slopes = LastLayerGradients(*factors)
+    return MembershipQuery(*shadow, *target[:2], references, robustness, slopes, layers), target[2]
 
 
 def shuffled(q: MembershipQuery, order: torch.Tensor) -> MembershipQuery:
     assert q.references is not None
     assert q.robustness is not None
     assert q.gradients is not None
+    assert q.layers is not None
+    deep = q.layers
     moved = (q.gradients.target_error[order], q.gradients.target_features[order])
     return MembershipQuery(
         q.shadow_outputs,
@@ -76,6 +98,12 @@ def shuffled(q: MembershipQuery, order: torch.Tensor) -> MembershipQuery:
         ),
         Robustness(q.robustness.shadow, q.robustness.target[order]),
         LastLayerGradients(q.gradients.shadow_error, q.gradients.shadow_features, *moved),
+        replace(
+            deep,
+            target_inputs=deep.target_inputs[order],
+            target_slopes=deep.target_slopes[order],
+            target_norms=deep.target_norms[order],
+        ),
     )
 
 
@@ -91,7 +119,9 @@ def test_the_order_of_the_rows_says_nothing_and_the_answer_is_the_same_again(eva
     assert torch.allclose(infer(shuffled(found, order)), scores[order], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["neural[epochs=1,width=8]", "white-box[epochs=1,width=8]"])
+@pytest.mark.parametrize(
+    "name", ["neural[epochs=1,width=8]", "white-box[epochs=1,width=8]", "white-box-layers[epochs=1,width=8]"]
+)
 def test_a_shadow_is_learnt_from_once_and_another_one_anew(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     learnt: list[int] = []
     plain = LearntEvaluator._learn
@@ -113,7 +143,17 @@ def test_a_shadow_is_learnt_from_once_and_another_one_anew(name: str, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "name", ["confidence", "entropy", "modified-entropy", "neural", "privacy-risk", "label-only", "white-box"]
+    "name",
+    [
+        "confidence",
+        "entropy",
+        "modified-entropy",
+        "neural",
+        "privacy-risk",
+        "label-only",
+        "white-box",
+        "white-box-layers[width=64]",
+    ],
 )
 def test_a_leak_is_found(name: str) -> None:
     found, member = query()
@@ -135,6 +175,7 @@ def test_probabilities_of_0_and_1_and_classes_without_shadow_rows_are_no_trouble
         found.references,
         found.robustness,
         found.gradients,
+        found.layers,
     )
     for evaluator in EVALUATORS:
         assert torch.isfinite(evaluator.build(CPU)(edge)).all(), evaluator.label
@@ -347,6 +388,11 @@ def test_the_known_half_of_the_target_never_holds_a_row_that_is_guessed() -> Non
         assert q.gradients is not None
         torch.testing.assert_close(own.gradients.shadow_features, q.gradients.target_features[rest])
         torch.testing.assert_close(own.gradients.target_error, q.gradients.target_error[place])
+        assert own.layers is not None
+        assert q.layers is not None
+        torch.testing.assert_close(own.layers.shadow_inputs, q.layers.target_inputs[rest])
+        torch.testing.assert_close(own.layers.target_slopes, q.layers.target_slopes[place])
+        torch.testing.assert_close(own.layers.target_norms, q.layers.target_norms[place])
     assert (taken == 1).all()
 
 
@@ -366,7 +412,7 @@ def test_an_attack_that_knows_rows_of_the_target_finds_a_leak_that_its_shadow_mo
     for place, part in known_halves(q, against):
         scores[place] = infer(part)
     assert 0.65 < float(((scores >= 0) == against).float().mean()) < 0.84
-    for own in (known, installed().one("evaluator", "white-box-known")):
+    for own in (known, *(installed().one("evaluator", f"white-box{name}-known") for name in ("", "-layers"))):
         assert "known" in own.reads
         assert own.by_name
 

@@ -1,0 +1,239 @@
+"""Memory and time of the networks of the profile `official` on a device, beside what is predicted and what is assumed.
+
+    python -m benchmarks memory --device cuda
+
+Networks have random weights. Times are medians of warm passes, the device synchronised; "strict" is float32 as in a
+run, "tf32" lets the GPU round the factors of convolutions and products to 10 bits, "bf16" is `--precision fast`. A
+network that fails, or whose package is not installed, costs its own line alone.
+"""
+
+import gc
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from benchmarks.memory import CPU, GB, cost, faked
+from benchmarks.networks import CATALOGUE, Network, facts, smaller
+from imharness.cli import console
+from imharness.errors import Unavailable
+from imharness.running.device import device_name, synchronise
+from imharness.running.numerics import fresh_numerics, tensor_cores
+
+BUDGET_S = 230.0
+"""All networks together; those that are not begun by then are left out, and said to be."""
+EACH_S, PASSES = 0.6, 7
+"""The time for one figure after two passes to warm up, and the most passes."""
+PRECISIONS = ("strict", "tf32", "bf16")
+RATE = 20e12
+"""Operations per second of the GPU that `--dry-run` assumes."""
+
+
+@dataclass
+class Found:
+    """What was predicted and measured of a network.
+
+    Sizes: images -> GB, of a pass forward and of a step, the weights counted in. Times: precision -> ms for one image.
+    `operations`: GFLOP for an image, counted and assumed by the cost table.
+    """
+
+    network: str
+    unavailable: str = ""
+    batch: int = 0
+    predicted: dict[int, tuple[float, float]] = field(default_factory=dict)
+    measured: dict[int, tuple[float, float]] = field(default_factory=dict)
+    reserved: float = 0.0
+    forward_ms: dict[str, float] = field(default_factory=dict)
+    step_ms: dict[str, float] = field(default_factory=dict)
+    operations: dict[str, float] = field(default_factory=dict)
+    took_s: float = 0.0
+
+
+def measure(device: torch.device, names: list[str], *, predict: bool = True, small: bool = False) -> Iterator[Found]:
+    """Yield what is found of each network; `small`: sizes for a CPU."""
+    end = time.monotonic() + BUDGET_S
+    if device.type == "cuda":
+        _warm(device)
+    for name in names:
+        network = smaller(CATALOGUE[name], 64, 2) if small else CATALOGUE[name]
+        found, start = Found(name, batch=network.batch), time.monotonic()
+        try:
+            if start > end:
+                raise Unavailable(f"unavailable: left out after {BUDGET_S:.0f} s")
+            _one(found, network, device, predict)
+        except Exception as error:  # of a library or of the device; the others are measured
+            found.unavailable = " ".join(str(error).split())[:160] or type(error).__name__
+            if not isinstance(error, Unavailable):
+                found.unavailable = f"failed: {type(error).__name__}: {found.unavailable}"
+        gc.collect()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+        found.took_s = round(time.monotonic() - start, 1)
+        yield found
+
+
+def _one(found: Found, network: Network, device: torch.device, predict: bool) -> None:
+    real = network.made()
+    sizes = sorted({max(2, network.batch // 2), network.batch})
+    found.operations = facts(network) if device.type == "cuda" else {}  # those of the whole sizes
+    if predict:
+        fake = faked(real)
+        for size in sizes:
+            passes = (cost(network, size, back=back, made=fake) for back in (False, True))
+            forward, step = passes
+            found.predicted[size] = round(forward.peak / GB, 3), round(step.peak / GB, 3)
+        counted = {"counted_forward": forward.operations / 1e9, "counted_step": step.operations / 1e9}
+        found.operations |= {name: round(value, 3) for name, value in counted.items()}
+    before = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
+    made = real.to(device, memory_format=torch.channels_last)
+    with fresh_numerics():
+        for size in sizes if device.type == "cuda" else ():
+            images = network.inputs(size, device)
+            forward_b = _peak(lambda images=images: network.forward(made, images), device) - before
+            step_b = _peak(lambda images=images: network.step(made, images), device) - before
+            found.measured[size] = round(forward_b / GB, 3), round(step_b / GB, 3)
+            found.reserved = round(torch.cuda.max_memory_reserved(device) / GB, 3)
+        images = network.inputs(network.batch, device)
+        for precision in _precisions(network, device):
+            with _computing(precision, device):
+                found.forward_ms[precision] = _timed(lambda: network.forward(made, images), device, network.batch)
+                found.step_ms[precision] = _timed(lambda: network.step(made, images), device, network.batch)
+
+
+def _precisions(network: Network, device: torch.device) -> tuple[str, ...]:
+    """Return what can be told apart on a device; gradients of gradients are of one type throughout."""
+    known = PRECISIONS if device.type == "cuda" else ("strict", "bf16")
+    return tuple(name for name in known if name != "bf16") if network.inverts else known
+
+
+def _peak(work: Callable[[], object], device: torch.device) -> int:
+    """Return the most bytes that were allocated while `work` ran, the second time."""
+    work()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(device)
+    work()
+    synchronise(device)
+    return int(torch.cuda.max_memory_allocated(device))
+
+
+def _timed(work: Callable[[], object], device: torch.device, images: int) -> float:
+    """Return the median time of warm passes, ms for one image."""
+    for _ in range(2 if device.type == "cuda" else 1):
+        work()
+    synchronise(device)
+    times, end = list[float](), time.perf_counter() + EACH_S
+    while not times or (len(times) < PASSES and time.perf_counter() < end):
+        start = time.perf_counter()
+        work()
+        synchronise(device)
+        times.append(time.perf_counter() - start)
+    return round(1000 * statistics.median(times) / images, 4)
+
+
+@contextmanager
+def _computing(precision: str, device: torch.device) -> Iterator[None]:
+    """Compute in a precision; "strict" is what `fresh_numerics` gives."""
+    with tensor_cores(precision == "tf32"), torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+        yield
+
+
+def _warm(device: torch.device) -> None:
+    """Let libraries take their workspaces, which belong to no network."""
+    layer = nn.Sequential(nn.Conv2d(8, 8, 3), nn.Flatten(), nn.LazyLinear(8)).to(device)
+    layer(torch.rand(2, 8, 32, 32, device=device)).sum().backward()
+    synchronise(device)
+
+
+def report(device: torch.device, names: list[str], path: Path | None, *, predict: bool = True) -> None:
+    """Print tables of memory and of time, then all figures as JSON, one network a line."""
+    small = device.type == "cpu"
+    found = list[Found]()
+    start = time.monotonic()
+    for one in measure(device, names, predict=predict, small=small):
+        found.append(one)
+        console.say(f"{one.network}: {one.unavailable or 'measured'} ({one.took_s} s)")
+    lines = [json.dumps(asdict(one)) for one in found]
+    versions = {"torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}
+    head = json.dumps({"device": device_name(device), "small": small, **versions})
+    if path is not None:
+        path.write_text("\n".join([head, *lines]) + "\n")
+    what = f"{device_name(device)}, torch {torch.__version__}"
+    if not small:
+        console.table(f"Memory on {what}, GB: predicted / measured", _MEMORY, [_memory(one) for one in found])
+    console.table(f"Time on {what}, ms for an image", _TIMES, [_times(one) for one in found])
+    console.say(f"{time.monotonic() - start:.0f} s in all")
+    sys.stdout.write("\n".join([head, *lines]) + "\n")
+
+
+_MEMORY = ["network", "images", "forward", "step", "images", "forward", "step", "reserved"]
+_TIMES = [
+    "network", "images", "GFLOP counted", "table says", "forward", "tf32", "bf16", "step", "tf32", "bf16",
+    "table: forward", "step", "step, measured / table", "TFLOP/s",
+]  # fmt: skip
+
+
+def _memory(found: Found) -> tuple[object, ...]:
+    if found.unavailable:
+        return found.network, "", found.unavailable, *[""] * 5
+    cells = list[object]()
+    for size in found.measured:
+        pairs = zip(found.predicted.get(size, (0.0, 0.0)), found.measured[size], strict=True)
+        cells += [size, *(f"{predicted:.2f} / {real:.2f}" for predicted, real in pairs)]
+    cells += [""] * (6 - len(cells))
+    return found.network, *cells, f"{found.reserved:.1f}"
+
+
+def _times(found: Found) -> tuple[object, ...]:
+    if found.unavailable:
+        return found.network, "", found.unavailable, *[""] * 11
+    own = found.operations
+    counted = f"{own.get('counted_forward', 0):.2f} / {own.get('counted_step', 0):.2f}"
+    table = f"{own['assumed_forward']:.2f} / {own['assumed_step']:.2f}" if "assumed_step" in own else ""
+    times = [f"{by[p]:.3f}" if p in by else "" for by in (found.forward_ms, found.step_ms) for p in PRECISIONS]
+    assumed = [own.get(f"assumed_{name}", 0.0) * 1e9 / RATE * 1000 for name in ("forward", "step")]
+    ratio = f"{found.step_ms['strict'] / assumed[1]:.2f}" if assumed[1] else ""
+    reached = own.get("counted_step", 0.0) / found.step_ms["strict"]
+    return found.network, found.batch, counted, table, *times, *(f"{a:.3f}" for a in assumed), ratio, f"{reached:.1f}"
+
+
+def place(name: str) -> torch.device:
+    """Return a device; raises `Unavailable` where it is not on this machine."""
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise Unavailable("unavailable: no GPU on this machine")
+    return CPU if name == "cpu" else torch.device("cuda:0" if name == "cuda" else name)
+
+
+@dataclass
+class Asked:
+    """What the command line asks for."""
+
+    device: str = ""
+    file: Path | None = None
+    predict: bool = True
+    names: list[str] = field(default_factory=list)
+
+
+def options(words: list[str]) -> Asked:
+    """Read ``[--device NAME] [--json FILE] [--no-prediction] [NAME...]``; NAMEs are parts of names, none means all."""
+    found, rest = Asked(), iter(words)
+    for word in rest:
+        if word == "--device":
+            found.device = next(rest, "")
+        elif word == "--json":
+            found.file = Path(next(rest, "measured.json"))
+        elif word == "--no-prediction":
+            found.predict = False
+        else:
+            meant = [name for name in CATALOGUE if word in name]
+            if not meant:
+                raise Unavailable(f"no such network: {word}; there are {', '.join(CATALOGUE)}")
+            found.names += meant
+    found.names = found.names or list(CATALOGUE)
+    return found
