@@ -55,15 +55,13 @@ def test_what_is_left_out_is_on_its_page_with_the_reason_and_the_way_to_get_it(b
     assert rows.keys() == absent
     assert len(absent) > 20
     for why, remedy in rows.values():
-        assert re.match(
-            r"needs (data set|asset|weights of|the package) \S|a pass takes [\d,]+ times the operations", why
-        )
+        assert REASON.match(why)
         assert re.search(r"harness (assets (get|import)|train|run) |pip install ", remedy)
 
 
 @pytest.mark.parametrize("track", SAME)
 def test_every_contest_is_planned(track: str, both: tuple[Profile, Profile]) -> None:
-    assert len(plan_track(track, both[0], installed(), whole=True).tasks) > 200
+    assert len(plan_track(track, both[0], installed(), whole=True).tasks) > 90
 
 
 def test_contests_have_units_enough_for_a_test(both: tuple[Profile, Profile]) -> None:
