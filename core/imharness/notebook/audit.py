@@ -128,8 +128,8 @@ def audit(
 ) -> Audit:
     """Find out how much a model gives away about its training rows, as `harness membership audit` does.
 
-    The strongest attacks (LiRA, BaVarIA, RMIA, Attack-R) compare the target with reference models, trained on known random
-    halves of the rows. Give their answers, or let them be trained:
+    The strongest attacks (LiRA, BaVarIA, RMIA, Attack-R) compare the target with reference models, trained on random
+    halves of the rows that are known. Give their answers, or let them be trained:
 
         ih.audit(target, references=(log_odds, member))
         ih.audit(train=train, data=(inputs, labels), references=16)

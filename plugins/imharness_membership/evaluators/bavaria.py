@@ -29,6 +29,10 @@ class Bavaria(ReferenceEvaluator):
         default="student",
         description="student: the predictive density of an answer; normal: a Gaussian with the variance expected.",
     )
+    mode: Literal["online", "offline"] = Field(
+        default="online",
+        description="offline: of references with the row only the prior is used, which follows from all rows.",
+    )
     kappa: float = Field(default=1.0, gt=0, le=100, description="How many answers the prior mean counts for.")
 
     @property
@@ -41,12 +45,19 @@ class Bavaria(ReferenceEvaluator):
     ) -> torch.Tensor:
         """Return the log likelihood ratio; a row without references on one side has the prior there."""
         answers, member = references.log_odds, references.member
-        return self._log_density(observed, answers, member) - self._log_density(observed, answers, ~member)
+        seen = member if self.mode == "online" else torch.zeros_like(member)
+        inside = self._log_density(observed, answers, seen, answers[member])
+        return inside - self._log_density(observed, answers, ~member, answers[~member])
 
-    def _log_density(self, x: torch.Tensor, answers: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-        """Return the log density of answers ``(m,)`` on one side, up to a constant of both sides."""
+    def _log_density(
+        self, x: torch.Tensor, answers: torch.Tensor, chosen: torch.Tensor, every: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the log density of answers ``(m,)`` on one side, up to a constant of both sides.
+
+        `chosen`, bool ``(K, m)``, says which answers the posterior of each row follows from, `every` are those that the
+        prior follows from.
+        """
         count = chosen.sum(dim=0).to(answers.dtype)
-        every = answers[chosen]
         middle, spread = (every.mean(), every.var(correction=0)) if len(every) else (x.new_zeros(()), x.new_ones(()))
         mean = torch.where(count > 0, (answers * chosen).sum(dim=0) / count.clamp(min=1), middle)
         squares = ((answers - mean).square() * chosen).sum(dim=0)
