@@ -1,11 +1,11 @@
 """What splits that share reference models cost: simulated coverage of intervals over splits.
 
 Usage: ``python -m benchmarks.shared_references [POOLS] [SPLITS]``. With 40 pools of 16 splits each, the default, it
-takes two minutes on a GPU. Small networks learn 5,000 of a pool's 10,000 rows of noise around 100 means, of which a tenth has
-a random label; each is trained without and with label smoothing. A split is a network, attacked by online LiRA with the
-pool's 64 references. Printed are the mean, how much of the variance pools make up (the intraclass correlation, with its
-95 % interval), and how many of 4,000 intervals by Student's t over 16 splits hold the mean of all: 16 splits of one
-pool, of two, three and four pools, and of 16 pools.
+takes two minutes on a GPU. Small networks learn 5,000 of a pool's 10,000 rows of noise around 100 means, of which a
+tenth has a random label; each is trained without and with label smoothing. A split is a network, attacked by online
+LiRA with the pool's 64 references. Printed are the mean, how much of the variance pools make up (the intraclass
+correlation, with its 95 % interval), and how many of 4,000 intervals by Student's t over 16 splits hold the mean of
+all: 16 splits of one pool, of two, three and four pools, and of 16 pools.
 """
 
 import math
