@@ -129,6 +129,10 @@ class Share(NamedTuple):
         """Hours on the GPU of the stated rate."""
         return hours_of(self.operations)
 
+    def plus(self, other: Share) -> Share:
+        """Return the sum of both."""
+        return Share(self.cells + other.cells, self.operations + other.operations, self.size + other.size)
+
 
 @dataclass(frozen=True)
 class Outlook:
@@ -175,7 +179,7 @@ def outlook(graph: Graph) -> Outlook:
             counted, rows = counted + 1, rows + found.rows
             operations, size = operations + own.operations, size + own.size
         for label in {ref.label for ref in spec.named().values() if ref.kind in graph.track.ranks}:
-            entries[label] = Share(*map(sum, zip(entries.get(label, Share()), own, strict=True)))
+            entries[label] = entries.get(label, Share()).plus(own)
     return Outlook(graph.track.info.id, len(graph.tasks), counted, rows, operations, size, entries, graph.dear)
 
 

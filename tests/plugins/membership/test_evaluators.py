@@ -484,3 +484,35 @@ def test_rounding_hides_what_moves_no_decimal_from_the_attack() -> None:
     torch.testing.assert_close(rounded(noisy), rounded(clean))
     torch.testing.assert_close(rounded(clean), exact(clean), rtol=1e-4, atol=1e-5)
     assert not torch.allclose(exact(noisy), exact(clean), atol=1e-4)
+
+
+def test_each_class_has_a_network_that_learns_from_its_own_rows_alone() -> None:
+    q, member = query()
+    evaluator = installed().one("evaluator", "neural-per-class[epochs=20,learning_rate=0.01]")
+    found = evaluator.build(CPU)(q)
+    assert float(((found >= 0) == member).float().mean()) > 0.6
+    others = q.shadow_labels != 1
+    changed = torch.where(others[:, None], q.shadow_outputs.flip(1), q.shadow_outputs)
+    again = evaluator.build(CPU)(replace(q, shadow_outputs=changed))
+    same = q.target_labels == 1
+    torch.testing.assert_close(again[same], found[same], rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(again[~same], found[~same], atol=1e-2)
+
+
+def test_robust_training_loses_less_to_perturbed_outputs_than_plain_training() -> None:
+    """Both are shown the target's probabilities moved against them; without room to move, both are the same."""
+    q, member = query(600)
+    robust = installed().one("evaluator", "neural-robust[epochs=10,width=32]")
+    plain = installed().one("evaluator", "neural[epochs=10,width=32]")
+    nothing = robust.with_parameters(epsilon=1e-9)
+    torch.testing.assert_close(nothing.build(CPU)(q), plain.build(CPU)(q), rtol=1e-2, atol=1e-3)
+
+    def lost(evaluator: MembershipEvaluator) -> float:
+        infer, moved = evaluator.build(CPU), q.target_outputs
+        own = moved.gather(1, q.target_labels[:, None])[:, 0]
+        toward = torch.where(member, own - 0.1, own + 0.1).clamp(0, 1)  # members less sure, the others surer
+        moved = moved.scatter(1, q.target_labels[:, None], toward[:, None])
+        clean, attacked = infer(q), infer(replace(q, target_outputs=moved))
+        return float((clean - attacked)[member].mean() - (clean - attacked)[~member].mean())
+
+    assert lost(robust) < 0.8 * lost(plain)
