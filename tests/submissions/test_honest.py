@@ -4,7 +4,6 @@ import json
 import tomllib
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 from tests.conftest import TEMPLATE
 from tests.submissions.conftest import METADATA, PROFILE, MakeSubmission, zipped
@@ -97,36 +96,24 @@ PLACED = {"rank", "behind"}
 """What a control, such as no defense, has not, or only what is best has not."""
 
 
-@pytest.mark.parametrize(
-    ("module", "id", "kind", "tables", "shown"),
-    [
-        ("contrast", "good/contrast", "metric", PROFILE, ("iqa", "distortion", "achieved", "harness/embedded-cnn")),
-        ("stranger", "good/blurred", "metric", PERCEPTUAL, ("perceptual", "attacked", "moved-4", "harness/psnr")),
-        (
-            "stranger",
-            "good/all-evidence",
-            "evaluator",
-            MEMBERSHIP,
-            ("membership", "evaluators", "accuracy", "harness/confidence"),
-        ),
-        (
-            "stranger",
-            "good/noisy-gradients",
-            "defense",
-            INVERTED,
-            ("reconstruction", "ranking", "worst", "harness/plain-gradient"),
-        ),
-    ],
-)
-def test_honest_entries_of_other_kinds_stand_beside_the_baselines(
-    submission: MakeSubmission, tmp_path: Path, module: str, id: str, kind: str, tables: str, shown: tuple[str, ...]
-) -> None:
-    folder = submission(f"../submissions/tracks/{module}", entry(id, kind))
-    computed(folder, profile_of(tmp_path, tables[tables.index("[tracks") :]), tmp_path / "store", 12)
-    track, table, column, baseline = shown
-    board = board_of(tmp_path / "store", track)
-    assert column in numbers(board, table, baseline)
-    own, beside = (set(numbers(board, table, label)) - PLACED for label in (id, baseline))
-    assert own == beside
-    places = {label: place for ranking in board.rankings for label, place in ranking.places.items()}
-    assert [label for label, place in places.items() if place.flags or not place.complete] == []
+BESIDE = {
+    "good/contrast": ("metric", "iqa", "distortion", "achieved", "harness/embedded-cnn"),
+    "good/blurred": ("metric", "perceptual", "attacked", "moved-4", "harness/psnr"),
+    "good/all-evidence": ("evaluator", "membership", "evaluators", "accuracy", "harness/confidence"),
+    "good/noisy-gradients": ("defense", "reconstruction", "ranking", "worst", "harness/plain-gradient"),
+}
+"""An entry for each track: its kind, and a table and column in which it stands beside a baseline."""
+
+
+def test_honest_entries_of_other_kinds_stand_beside_the_baselines(submission: MakeSubmission, tmp_path: Path) -> None:
+    entries = "".join(entry(id, kind) for id, (kind, *_) in BESIDE.items())
+    folder = submission("../submissions/tracks/stranger", entries, "../submissions/tracks/contrast")
+    profile = profile_of(tmp_path, PROFILE[PROFILE.index("[tracks") :], PERCEPTUAL, MEMBERSHIP, INVERTED)
+    computed(folder, profile, tmp_path / "store", 12)
+    for id, (_, track, table, column, baseline) in BESIDE.items():
+        board = board_of(tmp_path / "store", track)
+        assert column in numbers(board, table, baseline)
+        own, beside = (set(numbers(board, table, label)) - PLACED for label in (id, baseline))
+        assert own == beside, id
+        places = {label: place for ranking in board.rankings for label, place in ranking.places.items()}
+        assert [label for label, place in places.items() if place.flags or not place.complete] == []
