@@ -27,16 +27,17 @@ AXE_RUN = {
 """The dark theme changes colours alone."""
 ALIKE = """() => {
   const seen = {};
-  for (const row of document.querySelectorAll("main table tbody tr")) {
+  for (const row of document.querySelectorAll("main table tbody tr, main dl > div")) {
     const looks = (e) => [e.tagName, e.getAttribute("class"), e.getAttribute("style")].join(".");
     const parts = [...row.querySelectorAll("*")].map(looks);
-    const shape = [row.closest("table").dataset.table, row.className, ...parts].join(" ");
+    const list = row.closest("table, dl");
+    const shape = [list.dataset.table, list.className, row.className, ...parts].join(" ");
     seen[shape] = (seen[shape] || 0) + 1;
     if (seen[shape] > 4) { row.remove(); }
   }
 }"""
-"""Leaves four rows of each kind in a table, which are the same elements with the same classes and styles: contrasts of
-thousands of words take axe most of its time."""
+"""Leaves four rows of each kind in a table or a list of facts, which are the same elements with the same classes and
+styles: contrasts of thousands of words take axe most of its time."""
 OPENED = "() => [...document.querySelectorAll('.more-row')].every((row) => row.textContent !== 'Loading …')"
 KINDS = ("index.html", "acme--evil.html", "plain.html", "acme--evil/main.html", "acme--evil/wins.html",
          "plain/many.html", "acme--evil/gallery.html", "entries/defense-acme--blur.html",

@@ -68,7 +68,7 @@ def undefended(found: dict[str, float]) -> float:
     return next(v for k, v in found.items() if " evaluate " in k and "plain-training" in k and "adaptive=True" in k)
 
 
-def test_evaluators_that_know_the_public_split_learn_nothing(
+def test_an_evaluator_that_knows_the_public_split_learns_nothing(
     submission: MakeSubmission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     profile, ids = profile_of(tmp_path, PROFILE), ("evil/reads-halves", "evil/remembers-outputs")

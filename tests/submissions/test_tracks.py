@@ -167,7 +167,9 @@ CHEATS = {
 """Cheats of the other tracks, one of membership, one of reconstruction and two of distances: kind, and what is said."""
 
 
-def test_each_cheat_of_a_package_in_other_tracks_is_named(submission: MakeSubmission, tmp_path: Path) -> None:
+def test_a_package_that_cheats_in_another_track_is_stopped_and_named(
+    submission: MakeSubmission, tmp_path: Path
+) -> None:
     """A distance that lends the gradient of another is named by queries on data."""
     entries = "".join(entry(id, kind) for id, (kind, _) in CHEATS.items())
     hostile = [f"../submissions/hostile/{name}" for name in ("own_dice", "decoys", "steep_nowhere")]
