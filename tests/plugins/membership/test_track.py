@@ -10,6 +10,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from PIL import Image
+from tests.conftest import without_site
 
 from imharness.cli import cli
 from imharness.components.registry import installed
@@ -44,7 +45,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "small.toml").write_text(PROFILE)
     words = ["run", "--track", "membership", "--profile", str(folder / "small.toml"), "--workers", "0"]
     words += ["--store", str(folder / "store"), "--site", str(folder / "site")]
-    result = CliRunner().invoke(cli, words, catch_exceptions=False)
+    with without_site():
+        result = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return folder
 
@@ -289,7 +291,9 @@ queries = 7
 """  # noqa: E501
 
 
-def test_attacks_by_reference_models_are_given_what_networks_say_of_mirrored_and_shifted_rows(tmp_path: Path) -> None:
+def test_attacks_by_reference_models_are_given_what_networks_say_of_mirrored_and_shifted_rows(
+    tmp_path: Path, no_site: None
+) -> None:
     """The stored answers on views are those of the stored networks on rows that numpy mirrors and shifts."""
     rng = np.random.default_rng(0)
     for name, number in itertools.product(("cat", "dog"), range(64)):
