@@ -80,7 +80,8 @@ def study(address: str, track: str, *tables: str) -> dict[str, Any]:
         [(_, table)] = chosen_tables([board], [name])
         sheet = sheet_of(table, board, columns=columns.split(";") if columns else [], caption=f"{table.title}.")
         found[name] = markdown(sheet).splitlines()
-    seconds = sum(record.seconds for _, record in store.records() if isinstance(record, TaskRecord))
+    records = [record for _, record in store.records() if isinstance(record, TaskRecord)]
+    seconds = sum(record.seconds for record in records if record.spec.track == board.track)
     ran = board.model_dump(include={"cells_done", "cells_failed", "cells_missing", "waiting"})
     return {
         track: {
