@@ -55,7 +55,8 @@ def test_what_is_left_out_is_on_its_page_with_the_reason_and_the_way_to_get_it(b
     assert rows.keys() == absent
     assert len(absent) > 20
     for why, remedy in rows.values():
-        assert re.match(r"needs (data set|asset|weights of|the package) \S|a pass takes [\d,]+ times the operations", why)
+        reason = r"needs (data set|asset|weights of|the package) \S|a pass takes [\d,]+ times the operations"
+        assert re.match(reason, why)
         assert re.search(r"harness (assets (get|import)|train|run) |pip install ", remedy)
 
 
