@@ -258,7 +258,7 @@ def browser() -> Iterator[Browser]:
 
 @contextlib.contextmanager
 def without_site() -> Iterator[None]:
-    """Leave out the site of runs in this process: building it takes as long as many a small run."""
+    """Leave out the site of runs in this process, where tests read the store alone."""
     from imharness_leaderboard.pages import Built
 
     with pytest.MonkeyPatch.context() as patch:
@@ -268,7 +268,7 @@ def without_site() -> Iterator[None]:
 
 @pytest.fixture
 def no_site() -> Iterator[None]:
-    """Leave out the site of a test's runs, because it looks at none."""
+    """Leave out the site of runs in this process, where a test reads the store alone."""
     with without_site():
         yield
 

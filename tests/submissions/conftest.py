@@ -27,14 +27,19 @@ METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: 1.0\nAuthor: A stranger\n"
 MakeSubmission = Callable[..., Path]
 
 
-@pytest.fixture(autouse=True)
-def tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Skip where bubblewrap or uv is missing; keep unpacked packages out of the user's cache."""
+@pytest.fixture(scope="session")
+def tools() -> None:
+    """Skip where bubblewrap or uv is missing."""
     try:
         require_sandbox()
         uv()
     except Unavailable as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tools: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep unpacked packages out of the user's cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
