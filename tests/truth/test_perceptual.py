@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,16 @@ NEAR, FAR = 110, 150
 """Shades of two alternatives to a reference of shade 100."""
 
 
+@cache
+def database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
 class Simulated:
     """Finished results of the track that no run computed: the rows of its steps."""
 
     def __init__(self, **steps: Iterable[Mapping[str, Any]]) -> None:
-        self._db = duckdb.connect(":memory:")
+        self._db = database().cursor()  # its tables are its own
         self.steps = frozenset(steps)
         for name, rows in steps.items():
             lines = list(rows)
