@@ -13,12 +13,13 @@ from imharness.planning.profiles import load_profile
 PAGE = Path(__file__).parents[2] / "docs" / "studies" / "official-small.md"
 SAME = {
     "harness/iqa": ("strengths", "adaptive", "transfer", "certified"),
-    "harness/membership": ("splits", "matched"),
+    "harness/membership": ("pools", "matched"),
     "harness/perceptual": (),
     "harness/reconstruction": (),
 }
 """The options that make the protocol, apart from counts."""
 ROW = re.compile(r"^\| (\w+) \| (\w+) `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", re.M)
+REASON = re.compile(r"needs (data set|asset|weights of|the package) \S|a pass takes [\d,]+ times the operations")
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +56,9 @@ def test_what_is_left_out_is_on_its_page_with_the_reason_and_the_way_to_get_it(b
     assert rows.keys() == absent
     assert len(absent) > 20
     for why, remedy in rows.values():
-        reason = r"needs (data set|asset|weights of|the package) \S|a pass takes [\d,]+ times the operations"
-        assert re.match(reason, why)
+        assert re.match(
+            r"needs (data set|asset|weights of|the package) \S|a pass takes [\d,]+ times the operations", why
+        )
         assert re.search(r"harness (assets (get|import)|train|run) |pip install ", remedy)
 
 
@@ -66,9 +68,10 @@ def test_every_contest_is_planned(track: str, both: tuple[Profile, Profile]) -> 
 
 
 def test_contests_have_units_enough_for_a_test(both: tuple[Profile, Profile]) -> None:
-    """With fewer than 16 units no pair of some ten entries can be told apart; a photograph of Kodak is one, 24 are."""
-    assert both[0].tracks["harness/membership"].options["splits"] >= 16
-    assert both[0].tracks["harness/reconstruction"].options["attacked"] >= 16
+    """A contest of some ten entries needs as many units as the demo has, at least."""
+    small, demo = both[0], load_profile("embedded")
+    for track, option in (("harness/membership", "splits"), ("harness/reconstruction", "attacked")):
+        assert small.tracks[track].options[option] >= demo.tracks[track].options[option] >= 12
 
 
 def test_no_component_needs_more_than_its_page_says(both: tuple[Profile, Profile]) -> None:
@@ -79,3 +82,9 @@ def test_no_component_needs_more_than_its_page_says(both: tuple[Profile, Profile
             for own in named(registry, kind, names):
                 for asset in own.assets():
                     assert asset.address, f"{own.label} needs a file that a person has to ask for"
+
+
+def test_its_page_has_the_hours_of_official() -> None:
+    board = PAGE.parents[1] / "howto" / "official-board.md"
+    [hours] = re.findall(r"^All together are (\d+) hours\.", board.read_text(), re.M)
+    assert f"takes {hours} GPU hours" in PAGE.read_text()
