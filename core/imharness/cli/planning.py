@@ -44,10 +44,12 @@ def dry_run_report(
     whole: Callable[[], Sequence[Graph]],
     *,
     fresh: bool = False,
+    profile: str = "NAME",
 ) -> None:
     """Show what would run, what it would cost, and what cannot run; if `fresh`, everything runs again.
 
-    `whole` plans as if nothing were missing; it is called if something is missing and the size of it can be told.
+    `profile`: the name of the profile, for the command that gets what it needs. `whole` plans as if nothing were
+    missing; it is called if something is missing and the size of it can be told.
     """
     facts, waiting = list[dict[str, Any]](), dict[str, Task]()
     costs = list[str]()
@@ -79,7 +81,7 @@ def dry_run_report(
         shown = [(g["what"], g["cells"], g["reason"], g["remedy"]) for g in gaps]
         console.table("Unavailable", ["what", "cells", "why", "get it with"], shown)
     if lacking and any(map(tells_size, graphs)):
-        say_outlook(outlook_facts(whole()))
+        say_outlook(outlook_facts(whole()), profile)
     console.say(_told(cost, times.device, workers, size) if waiting else _why_nothing(graphs))
 
 
@@ -224,7 +226,7 @@ def outlook_facts(graphs: Sequence[Graph]) -> dict[str, Any]:
     }
 
 
-def say_outlook(facts: dict[str, Any]) -> None:
+def say_outlook(facts: dict[str, Any], profile: str) -> None:
     """Print the facts as tables, unless no size is known before the data are read, as for data that ship."""
     if not any(own["counted"] for own in facts["tracks"]):
         return
@@ -255,7 +257,9 @@ def say_outlook(facts: dict[str, Any]) -> None:
         unknown = sum(not own["bytes"] for own in fetched)
         more = f", and {unknown} whose sizes are not published" if unknown else ""
         console.table("To download", ["what", "bytes", "cells", "how"], [_row(own) for own in fetched])
-        console.say(f"{len(fetched)} downloads: {known / 1e9:,.2f} GB{more}; all: harness assets get --profile NAME")
+        console.say(
+            f"{len(fetched)} downloads: {known / 1e9:,.2f} GB{more}; all: harness assets get --profile {profile}"
+        )
     if by_hand:
         console.table("To fetch by hand", ["what", "bytes", "cells", "how"], [_row(own) for own in by_hand])
     if facts["to_install"]:
