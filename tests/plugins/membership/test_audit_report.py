@@ -99,7 +99,7 @@ def test_it_names_what_was_not_tested_with_why_and_what_the_words_mean(tmp_path:
     assert "neural" in text.partition("as others were asked for")[0].partition("What was not tested")[2]
     assert "A member is a record that the model was trained on" in text
     said = " ".join(done.output.split())
-    assert "not tested: attack-r, lira, rmia, for want of reference models" in said
+    assert "not tested: attack-r, bavaria, lira, rmia, for want of reference models" in said
 
 
 def test_one_attack_was_not_chosen_and_is_not_said_to_be_left_out(tmp_path: Path) -> None:
