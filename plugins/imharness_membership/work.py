@@ -19,8 +19,8 @@ IMAGES = {
     "alexnet": 0.03e9,
     "vgg19": 0.8e9,
     "fine-tuned-resnet50": 8.2e9,
-    "resnet": 0.4e9,
-    "densenet": 0.6e9,
+    "resnet": 1.1e9,
+    "densenet": 1.8e9,
     "cnn": 0.05e9,
 }
 """The operations of one pass over one image, by the first of these that a model's label has.
