@@ -17,9 +17,11 @@ from imharness.components.inputs.needs import Input, inputs_of
 from imharness.contracts.component import Component
 from imharness.contracts.image_dataset import ImageDataset
 from imharness.contracts.table_dataset import TableDataset
+from imharness.contracts.track import Track, Work
 from imharness.errors import Unavailable
 from imharness.planning.plan import Graph, Task
 from imharness.results.store import Store
+from imharness.results.tasks import TaskSpec
 from imharness.running.budget import finished
 from imharness.running.schedule.estimates import Left, Times, bytes_of, left_of
 
@@ -129,6 +131,10 @@ class Share(NamedTuple):
         """Hours on the GPU of the stated rate."""
         return hours_of(self.operations)
 
+    def and_also(self, other: Share) -> Share:
+        """Return what both cost together."""
+        return Share(self.cells + other.cells, self.operations + other.operations, self.size + other.size)
+
 
 @dataclass(frozen=True)
 class Outlook:
@@ -169,14 +175,22 @@ def outlook(graph: Graph) -> Outlook:
         spec = task.spec
         dataset = spec.components.get("dataset")
         known = units.get(f"dataset {dataset.label}", 0) if dataset else 0
-        found = graph.track.work(spec, known if spec.limit is None else min(known, spec.limit))
+        found = _work(graph.track, spec, known if spec.limit is None else min(known, spec.limit))
         own = Share(1) if found is None else Share(1, found.operations, found.size + OVERHEAD)
         if found is not None:
             counted, rows = counted + 1, rows + found.rows
             operations, size = operations + own.operations, size + own.size
         for label in {ref.label for ref in spec.named().values() if ref.kind in graph.track.ranks}:
-            entries[label] = Share(*map(sum, zip(entries.get(label, Share()), own, strict=True)))
+            entries[label] = entries.get(label, Share()).and_also(own)
     return Outlook(graph.track.info.id, len(graph.tasks), counted, rows, operations, size, entries, graph.dear)
+
+
+def _work(track: Track, spec: TaskSpec, units: int) -> Work | None:
+    """Return what a task costs, or None where a stranger's component has other fields than the track counts by."""
+    try:
+        return track.work(spec, units)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
 
 
 def tells_size(graph: Graph) -> bool:
