@@ -4,9 +4,23 @@ import json
 import sys
 from typing import Any
 
+from imharness.exports.sheets import printed
 from imharness.results.boards import Board
+from imharness.results.findings import by_tier
 from imharness.results.store import Store
 from imharness_leaderboard.published import published_view
+
+
+def claims(board: Board) -> list[dict[str, Any]]:
+    """Return what each ranking of a board says: the table, the headline, and the first finding of each tier."""
+    return [
+        {
+            "table": ranking.table,
+            "claim": printed(ranking.claim),
+            "found": {tier: printed(own[0].text) for tier, own in by_tier(ranking.findings).items()},
+        }
+        for ranking in board.rankings
+    ]
 
 
 def compared(board: Board) -> dict[str, Any] | None:
@@ -34,7 +48,7 @@ def compared(board: Board) -> dict[str, Any] | None:
         if series.quantity in own.table.headline and series.order.n > 1
     ]
     facts = board.model_dump(include={"profile", "seed", "finished", "sources"})
-    return {**facts, "answer": view.answer, "headlines": headlines}
+    return {**facts, "answer": view.answer, "headlines": headlines, "claims": claims(board)}
 
 
 def main(address: str) -> None:

@@ -1,10 +1,11 @@
 """Write the generated parts of the pages; with --check, say which are out of date.
 
 A generated part stands between ``<!-- generated: KIND ARGUMENT -->`` and ``<!-- end -->``. Kinds: ``file`` (the text of
-a file of this repository), ``output`` (what a command prints, run in an empty folder), ``orders`` (how a track of a
-run compares with its paper; ``docs/compared.py`` made the file), ``study`` (what ran in a study), ``table`` (one of its
-tables) and ``numbers`` (published numbers beside ours, where the setting is the paper's); ``docs/studies.py`` made the
-file of the last three. ``credits`` is a table of sources, as a package carries it.
+a file of this repository), ``output`` (what a command prints, run in an empty folder), ``script`` (what a script of
+this folder prints), ``orders`` (how a track of a run compares with its paper; ``docs/compared.py`` made the file),
+``study`` (what ran in a study), ``table`` (one of its tables), ``conclusions`` (what its board says beside the demo's)
+and ``numbers`` (published numbers beside ours, where the setting is the paper's); ``docs/studies.py`` made the file of
+the last four. ``credits`` is a table of sources, as a package carries it.
 """
 
 import json
@@ -21,9 +22,7 @@ from imharness.reading.credits import credits_in
 ROOT = Path(__file__).resolve().parents[1]
 STUDIES = tuple(sorted(f"docs/studies/{path.stem}.md" for path in (ROOT / "docs" / "studies").glob("*.json")))
 PAGES = ("CONTRIBUTING.md", "docs/credits.md", "docs/papers.md", "docs/using.md", *STUDIES)
-PART = re.compile(
-    r"(<!-- generated: (file|output|orders|study|table|numbers|credits) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
-)
+PART = re.compile(r"(<!-- generated: (\w+) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 LANGUAGES = {".py": "python", ".toml": "toml"}
 
 
@@ -43,6 +42,29 @@ def output_block(argument: str) -> str:
         shown = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
     lines = "\n".join(line.rstrip() for line in shown.rstrip().splitlines())
     return f"```text\n$ {argument}\n{lines}\n```\n"
+
+
+def script_block(argument: str) -> str:
+    """Return what a script of this folder prints without weights and data; the argument is ``SCRIPT ARGUMENT...``."""
+    name, *arguments = argument.split()
+    with tempfile.TemporaryDirectory() as folder:
+        bare = {"HARNESS_ASSETS": "", "XDG_CACHE_HOME": folder}
+        command = [sys.executable, str(ROOT / "docs" / name), *arguments]
+        shown = subprocess.run(command, cwd=folder, env=os.environ | bare, capture_output=True, text=True, check=True)
+    return shown.stdout.replace(folder, "~/.cache")
+
+
+def conclusions_block(argument: str) -> str:
+    """Return what the main rankings of a study and of the demo say; the argument is ``FILE TRACK``."""
+    file, track = argument.split()
+    lines = ["| board | says | first of what it found |", "|---|---|---|"]
+    for place in (file, "docs/compared.json"):
+        own = json.loads((ROOT / place).read_text())[track]
+        first = own["claims"][0]
+        [tier, text], *_ = [*first["found"].items(), ("", "Nothing.")]
+        found = f"{tier.capitalize()}: {text}" if tier else text
+        lines.append(f"| `{own['profile']}` | {first['claim']} | {found} |")
+    return "\n".join(lines) + "\n"
 
 
 def orders_block(argument: str) -> str:
@@ -108,9 +130,11 @@ def credits_block(argument: str) -> str:
 BLOCKS = {
     "file": file_block,
     "output": output_block,
+    "script": script_block,
     "orders": orders_block,
     "study": study_block,
     "table": table_block,
+    "conclusions": conclusions_block,
     "numbers": numbers_block,
     "credits": credits_block,
 }

@@ -1,9 +1,10 @@
 """Write what a study found: ``python docs/studies.py STORE TRACK TABLE[:COLUMN;...]... > docs/studies/NAME.json``.
 
-Without columns all of a table are taken. A file ``NAME.json`` in the place of a table is what an audit of the model
-NAME wrote: all of them become the table ``audit``. `docs/generate.py` writes the file into the page of the study, as
-the parts ``study`` (what ran), ``table`` (one of its tables), ``orders`` (the paper beside it) and ``numbers`` (number
-by number, where the setting is the paper's).
+Further tracks of the same store follow behind ``--``, each with its tables. Without columns all of a table are taken. A
+file ``NAME.json`` in the place of a table is what an audit of the model NAME wrote: all of them become the table
+``audit``. `docs/generate.py` writes the file into the page of the study, as the parts ``study`` (what ran), ``table``
+(one of its tables), ``conclusions`` (beside the demo's), ``orders`` (the paper beside it) and ``numbers`` (number by
+number, where the setting is the paper's).
 """
 
 import json
@@ -79,7 +80,8 @@ def study(address: str, track: str, *tables: str) -> dict[str, Any]:
         [(_, table)] = chosen_tables([board], [name])
         sheet = sheet_of(table, board, columns=columns.split(";") if columns else [], caption=f"{table.title}.")
         found[name] = markdown(sheet).splitlines()
-    seconds = sum(record.seconds for _, record in store.records() if isinstance(record, TaskRecord))
+    records = [record for _, record in store.records() if isinstance(record, TaskRecord)]
+    seconds = sum(record.seconds for record in records if record.spec.track == board.track)
     ran = board.model_dump(include={"cells_done", "cells_failed", "cells_missing", "waiting"})
     return {
         track: {
@@ -92,5 +94,22 @@ def study(address: str, track: str, *tables: str) -> dict[str, Any]:
     }
 
 
+def groups(arguments: Iterable[str]) -> list[list[str]]:
+    """Return the arguments of each track, which ``--`` parts."""
+    found: list[list[str]] = [[]]
+    for own in arguments:
+        if own == "--":
+            found.append([])
+        else:
+            found[-1].append(own)
+    return found
+
+
+def main(address: str, *arguments: str) -> None:
+    """Print the facts of the tracks that are named."""
+    facts = {track: own for group in groups(arguments) for track, own in study(address, *group).items()}
+    sys.stdout.write(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+
+
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(study(*sys.argv[1:]), indent=1, ensure_ascii=False) + "\n")
+    main(*sys.argv[1:])

@@ -303,7 +303,11 @@ def one_run(
     found = one_run_bounds(CanaryScores(scores, included, delta, confidence, guesses))
     rows = [
         (label, f"{bound.epsilon:.3f}", str(bound.guesses), str(bound.right))
-        for label, bound in (("any algorithm", found.any_algorithm), ("Gaussian trade-off", found.gaussian))
+        for label, bound in (
+            ("any algorithm", found.any_algorithm),
+            ("Gaussian", found.gaussian),
+            ("Gaussian, independent canaries", found.independent),
+        )
     ]
     title = f"Lower bounds of epsilon at delta {delta:g}, {100 * confidence:g}% confidence"
     console.table(title, ["holds for", "epsilon, at least", "guesses", "right"], rows)

@@ -14,7 +14,7 @@ from imharness.data import TableSet, tensor_cores
 from imharness.membership import MembershipTraining, TrainingData, TrainingPlan
 from imharness.tracks import StepContext
 from imharness_membership.augmenting import view
-from imharness_membership.splits import split_rows
+from imharness_membership.splits import halved, pooled, split_rows
 from imharness_membership.training import AT_ONCE, accuracy
 
 After = Callable[[int, torch.nn.Module, int], None]
@@ -24,13 +24,22 @@ WEIGHTS = "weights."
 
 
 class Split:
-    """One split of a task's table, and the networks that are trained on it."""
+    """One split of a task's table, and the networks that are trained on it.
+
+    Splits of one pool have the same six parts, of which each draws anew who of target and shadow is a member, so that
+    they can share reference models. A task of the pool itself, without a split, trains those.
+    """
 
     def __init__(self, context: StepContext) -> None:
-        self.context, self.number = context, str(context.options["split"])
+        options = context.options
+        self.context, self.pool = context, options.get("pool")
+        self._seeds = ("split", str(options["split"])) if "split" in options else ("pool", str(self.pool))
         self.table: TableSet = context.table()
-        part, shadow = (int(context.options.get(name, 0)) for name in ("part", "shadow_part"))
-        self.parts = split_rows(len(self.table.labels), self.rng("rows"), part, shadow)
+        part, shadow = (int(options.get(name, 0)) for name in ("part", "shadow_part"))
+        rng = self.rng("rows") if self.pool is None else context.generator("pool", str(self.pool), "rows", shared=True)
+        self.parts = split_rows(len(self.table.labels), rng, part, shadow)
+        if self.pool is not None and "split" in options:
+            self.parts = halved(self.parts, self.rng("halves"))
 
     @property
     def plan(self) -> TrainingPlan:
@@ -55,11 +64,15 @@ class Split:
 
     def rng(self, *purpose: str) -> torch.Generator:
         """Return a generator that is the same in all tasks of this split."""
-        return self.context.generator("split", self.number, *purpose, shared=True)
+        return self.context.generator(*self._seeds, *purpose, shared=True)
 
     def rows(self, role: str) -> torch.Tensor:
         """Return members, then non-members."""
         return torch.cat([self.parts[f"{role}_member"], self.parts[f"{role}_non_member"]])
+
+    def asked(self, role: str) -> torch.Tensor:
+        """Return the rows of `rows`, which reference models are asked about, in an order that all splits share."""
+        return self.rows(role) if self.pool is None else pooled(self.parts, role)
 
     def fresh(self, part: str) -> torch.nn.Module:
         """Return an untrained network."""

@@ -7,6 +7,14 @@ P[B >= v] + 2 m delta max_i P[v > B >= v - i] / i, where B is binomial with r tr
 
 Mahloujifar, Melis & Chaudhuri, "Auditing f-Differential Privacy in One Run" (ICML 2025), put a whole trade-off curve to
 the test, here that of a Gaussian mechanism (Dong, Roth & Su, "Gaussian Differential Privacy", JRSS B 2022).
+
+Both hold however the canaries act on each other, and pay for it: an algorithm may spend its privacy on a rare run in
+which all canaries show at once. Where each canary shows in its own score alone, and its errors trade off at best as
+those of a Gaussian mechanism with parameter mu, its score is a random function of a draw from N(0, 1) without it and
+from N(mu, 1) with it (Blackwell, "Equivalent Comparisons of Experiments", 1953; Dong, Roth & Su, theorem 2). Given
+these draws the coins are independent, so no guesses are right more often than those about the draws furthest from
+mu / 2, whose number of right ones has a known law. Xiang, Wang, Xiao, Tian & Wang, "Tight Privacy Audit in One Run"
+(2025), use order statistics of guesses to the same end.
 """
 
 from collections.abc import Callable
@@ -14,16 +22,21 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr, ndtri
-from scipy.stats import binom, binomtest
+from scipy.special import expit, log_ndtr, ndtr, ndtri
+from scipy.stats import beta, binom, binomtest
 
 from imharness.errors import UsageError
 from imharness.questions import CanaryScores, LowerBound, OneRunBounds
 
 Array = np.ndarray
-SHARES = (1 / 32, 1 / 8, 1 / 2)
-"""The shares of the canaries that are guessed, where their number was not chosen beforehand: few for leaks that show in
-some canaries alone, many for those that show in all alike."""
+SHARES = {1 / 32: 0.1, 1 / 8: 0.8, 1 / 2: 0.1}
+"""The shares of the canaries that are guessed, where their number was not chosen beforehand, and how much of the
+probability of an error each may spend. An eighth is best for Gaussian noise of any size; few are for leaks that show in
+some canaries alone, many for those that show a little in all."""
+HALF = 1 / 2
+"""The share that is guessed for the bound of independent canaries; near its best from an epsilon of 0.5 to 8."""
+NODES, WEIGHTS = (np.polynomial.legendre.leggauss(48) + np.array([[1.0], [0.0]])) / 2
+"""Points and weights of a quadrature over [0, 1]."""
 FEWEST = 20
 UNFAIR = 1e-6
 """Coins that are fair give so uneven numbers of canaries with at most this probability."""
@@ -46,15 +59,19 @@ def one_run_bounds(asked: CanaryScores) -> OneRunBounds:
             f"included: {inside} of {m} canaries are included, which fair coins hardly give; the bound holds only if "
             "an independent fair coin decided about each of them."
         )
-    tried = _numbers(m, asked.guesses)
-    right = _right(asked.scores, asked.included, tried)
-    level = (1 - asked.confidence) / len(tried)
-    general = [epsilon_bound(v, r, m, asked.delta, level) for v, r in zip(right, tried, strict=True)]
-    mus = [gaussian_bound(v, r, m, level) for v, r in zip(right, tried, strict=True)]
+    level = 1 - asked.confidence
+    spent = _numbers(m, asked.guesses)
+    tried, half = tuple(spent), _even(HALF, m) if asked.guesses is None else max(spent)
+    *right, of_half = _right(asked.scores, asked.included, (*tried, half))
+    counts = [(v, r, level * share) for v, (r, share) in zip(right, spent.items(), strict=True)]
+    general = [epsilon_bound(v, r, m, asked.delta, own) for v, r, own in counts]
+    mus = [gaussian_bound(v, r, m, own) for v, r, own in counts]
     first, second = int(np.argmax(general)), int(np.argmax(mus))
+    alone = independent_bound(of_half, half, m, level)
     return OneRunBounds(
         any_algorithm=LowerBound(general[first], tried[first], right[first]),
         gaussian=LowerBound(epsilon_of_gaussian(mus[second], asked.delta), tried[second], right[second]),
+        independent=LowerBound(epsilon_of_gaussian(alone, asked.delta), half, of_half),
         mu=mus[second],
         delta=asked.delta,
         confidence=asked.confidence,
@@ -64,13 +81,20 @@ def one_run_bounds(asked: CanaryScores) -> OneRunBounds:
     )
 
 
-def _numbers(m: int, guesses: int | None) -> tuple[int, ...]:
-    """Return the even numbers of guesses that are tried."""
-    if guesses is None:
-        return tuple(sorted({max(2, 2 * int(share * m / 2)) for share in SHARES}))
-    if not 2 <= guesses <= m:
-        raise UsageError(f"guesses: expected a number from 2 to {m}, the number of canaries, got {guesses}.")
-    return (2 * (guesses // 2),)
+def _numbers(m: int, guesses: int | None) -> dict[int, float]:
+    """Return the even numbers of guesses that are tried, with shares of the probability of an error that sum to 1."""
+    if guesses is not None:
+        if not 2 <= guesses <= m:
+            raise UsageError(f"guesses: expected a number from 2 to {m}, the number of canaries, got {guesses}.")
+        return {2 * (guesses // 2): 1.0}
+    spent: dict[int, float] = {}
+    for share, part in SHARES.items():
+        spent[_even(share, m)] = spent.get(_even(share, m), 0.0) + part
+    return spent
+
+
+def _even(share: float, m: int) -> int:
+    return max(2, 2 * int(share * m / 2))
 
 
 def _right(scores: Array, included: Array, tried: tuple[int, ...]) -> list[int]:
@@ -125,6 +149,31 @@ def _is_possible(right: int, guesses: int, canaries: int, mu: Array, level: floa
         r = np.minimum(r + i / (guesses - i) * (wrong - h), 1.0)
         h = wrong
     return r + h <= guesses / canaries
+
+
+@lru_cache(maxsize=1 << 14)
+def independent_bound(right: int, guesses: int, canaries: int, level: float) -> float:
+    """Return the largest mu that is ruled out at a level for canaries that do not act on each other, at least 0."""
+    return _root(lambda mu: level - independent_p_value(right, guesses, canaries, mu))
+
+
+def independent_p_value(right: int, guesses: int, canaries: int, mu: float) -> float:
+    """Return the most probable that so many guesses are right if each canary is mu-Gaussian private by itself.
+
+    Guesses are best about the draws furthest from the middle of N(0, 1) and N(mu, 1); see the head of this file. Given
+    the distance t of the first draw that is not guessed, they are right independently with the probability
+    Phi(mu/2 - t) / (Phi(mu/2 - t) + Phi(-mu/2 - t)).
+    """
+    if guesses == canaries:
+        return float(binom.sf(right - 1, guesses, ndtr(mu / 2)))
+    beyond = beta.ppf(NODES, guesses + 1, canaries - guesses)  # the probability of draws further away than t
+    near, far = np.zeros_like(beyond), np.full_like(beyond, mu / 2 + 40)
+    for _ in range(60):  # bisection for t
+        t = (near + far) / 2
+        is_nearer = ndtr(mu / 2 - t) + ndtr(-mu / 2 - t) > beyond
+        near, far = np.where(is_nearer, t, near), np.where(is_nearer, far, t)
+    share = expit(log_ndtr(mu / 2 - near) - log_ndtr(-mu / 2 - near))
+    return float(WEIGHTS @ binom.sf(right - 1, guesses, share))
 
 
 def epsilon_of_gaussian(mu: float, delta: float) -> float:

@@ -13,6 +13,21 @@ def part_of(n: int, part: int = 0) -> int:
     return part or n // 6
 
 
+def halved(parts: dict[str, torch.Tensor], rng: torch.Generator) -> dict[str, torch.Tensor]:
+    """Return the parts of a pool with members and non-members of both roles drawn anew from the rows of the two."""
+    found = dict(parts)
+    for role in ROLES:
+        rows = pooled(parts, role)
+        order = torch.randperm(len(rows), generator=rng)
+        found[f"{role}_member"], found[f"{role}_non_member"] = rows[order].tensor_split(2)
+    return found
+
+
+def pooled(parts: dict[str, torch.Tensor], role: str) -> torch.Tensor:
+    """Return members and non-members of a role in the order of their numbers, which says nothing about membership."""
+    return torch.cat([parts[f"{role}_member"], parts[f"{role}_non_member"]]).sort().values
+
+
 def split_rows(n: int, rng: torch.Generator, part: int = 0, shadow: int = 0) -> dict[str, torch.Tensor]:
     """Return disjoint row numbers: member, non_member and reference rows of target and shadow.
 

@@ -10,20 +10,22 @@ from torch.nn.functional import one_hot
 from imharness.errors import HarnessError
 from imharness.membership import (
     DefenderOutputs,
-    LastLayerGradients,
     MembershipQuery,
     MembershipRelease,
-    References,
-    Robustness,
 )
 from imharness.tracks import StepContext, StepResult, step
 from imharness_membership.calibration import calibration_error
 from imharness_membership.canaries import planted
 from imharness_membership.defenses.plain_training import PlainTraining
+from imharness_membership.evaluators.confidence import Confidence
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
+from imharness_membership.evaluators.privacy_risk import PrivacyRisk
+from imharness_membership.layer_gradients import row_gradients
 from imharness_membership.likelihood import log_odds
 from imharness_membership.networks import Checkpoints, Split, closest, stacked
+from imharness_membership.queries import LAYERS, ODDS, known_halves, query_of
 from imharness_membership.risk import FLOOR
+from imharness_membership.splits import ROLES
 from imharness_membership.training import AT_ONCE, generator_on
 
 FLIPPED = (0.005, 0.01, 0.02, 0.05, 0.1)
@@ -34,8 +36,6 @@ TOGETHER = 16
 """The number of reference models that are trained at once."""
 Outputs = Callable[[torch.Tensor, int], torch.Tensor]
 """Row numbers ``(n,)`` and the number of a view -> probabilities ``(n, classes)``."""
-ODDS = ("log_odds", "population", "views")
-"""The names of a reference model's answers: on the target's rows, on the population, on further views of the rows."""
 
 
 @step(version="5")
@@ -85,9 +85,9 @@ def references(context: StepContext) -> StepResult:
     Undefended ones keep their weights for releases, and their answers at the epochs at which the shadow could stop.
     """
     split, defense = Split(context), context.component("defense")
-    rows, halves = split.rows("target"), _halves(split)
+    rows, halves = split.asked("target"), _halves(split)
     plain = isinstance(defense, PlainTraining)
-    stops = context.need("shadow").arrays["epochs"].tolist() if plain else []
+    stops = context.need("shadow").arrays["epochs"].tolist() if plain and split.pool is None else []
 
     def some(start: int, stop: int) -> dict[str, np.ndarray]:
         early: dict[int, list[np.ndarray]] = {epoch: [] for epoch in stops}
@@ -99,30 +99,31 @@ def references(context: StepContext) -> StepResult:
         own = halves[start:stop]
         networks = split.trained_many(defense, [rows[h] for h in own], split.parts["shadow_reference"], after, start)
         found = _reference_arrays(split, own, [lambda *a, n=network: split.outputs(n, *a) for network in networks])
-        if plain:
+        if stops:
             odds = np.stack([np.stack(early[epoch]) for epoch in stops], axis=1)  # (models, stops, m + p + views)
             found |= {f"stopped.{name}": part for name, part in _apart(split, odds).items()}
+        if plain:
             found |= stacked([network.state_dict() for network in networks])
         return found
 
     found = context.parts(len(halves), TOGETHER, some)
     for name in [own for own in found if own.startswith("stopped.")]:
         found[name] = found[name].swapaxes(0, 1)
-    return StepResult(arrays=found)
+    return StepResult(arrays={**found, **_columns(split)})
 
 
 @step(version="1", shared=True)
 def release_references(context: StepContext) -> StepResult:
     """Release the answers of undefended reference models through a defense."""
     split, plain = Split(context), context.need("references").arrays
-    rows, halves = split.rows("target"), _halves(split)
+    rows, halves = split.asked("target"), _halves(split)
 
     def one(start: int, stop: int) -> dict[str, np.ndarray]:
         member, network = rows[halves[start]], split.loaded(plain, start)
         outputs = _released(split, network, member, split.parts["shadow_reference"], f"reference {start}")
         return _reference_arrays(split, halves[start:stop], [outputs])
 
-    return StepResult(arrays=context.parts(len(halves), 1, one))
+    return StepResult(arrays={**context.parts(len(halves), 1, one), **_columns(split)})
 
 
 @step(version="3")
@@ -148,6 +149,48 @@ def sensitivity(context: StepContext) -> StepResult:
         one = member[number : number + 1]
         moved.append(float((entropy(network, one) / entropy(whole, one)).log()))
     return StepResult(rows={"row": member[:count].numpy(), "sensitivity": moved})
+
+
+@step(version="1")
+def by_epoch(context: StepContext) -> StepResult:
+    """Train shadow and target once more, and measure accuracy, attacks and risk at some of their epochs.
+
+    Song & Mittal (USENIX Security 2021), figure 2, which has the test accuracy. Both models are those of the step
+    `train`, so the last epoch has its numbers; the adversary learns on the shadow at the same epoch.
+    """
+    split, defense = Split(context), context.component("defense")
+    apart = max(1, -(-split.plan.epochs // int(context.options["points"])))
+    rows = {role: split.rows(role) for role in ROLES}
+    seen: dict[str, dict[int, torch.Tensor]] = {role: {} for role in ROLES}
+
+    def after(number: int, network: torch.nn.Module, done: int) -> None:
+        if done % apart == 0 or done == split.plan.epochs:
+            role, before = ROLES[number], network.training
+            seen[role][done] = split.outputs(network.eval(), rows[role])
+            network.train(before)
+
+    for number, role in enumerate(ROLES):
+        parts = (split.parts[f"{role}_{kind}"] for kind in ("member", "reference"))
+        split.trained(defense, *parts, role, after, number, len(ROLES))
+    labels = {role: split.table.labels[own] for role, own in rows.items()}
+    member = {role: torch.arange(len(own), device=labels[role].device) < len(own) // 2 for role, own in rows.items()}
+    attacks = {own.info.id.partition("/")[2]: own.build(context.device) for own in (Confidence(), ModifiedEntropy())}
+    risk = PrivacyRisk().build(context.device)
+    found: dict[str, list[float]] = {"epoch": []}
+    for done, outputs in seen["target"].items():
+        query = MembershipQuery(seen["shadow"][done], labels["shadow"], member["shadow"], outputs, labels["target"])
+        inside, right = member["target"], (outputs.argmax(dim=1) == labels["target"]).float()
+        values = {
+            "train": right[inside].mean(),
+            "test": right[~inside].mean(),
+            "risk": risk(query)[inside].mean() + 0.5,
+        }
+        for name, infer in attacks.items():
+            said = infer(query) >= 0
+            values[name] = (said[inside].float().mean() + (~said[~inside]).float().mean()) / 2
+        for name, value in {"epoch": done, **values}.items():
+            found.setdefault(name.replace("-", "_"), []).append(float(value))
+    return StepResult(rows={name: np.array(own) for name, own in found.items()})
 
 
 @step(version="1")
@@ -204,7 +247,7 @@ def _guessed(context: StepContext) -> StepResult:
     """Return an evaluator's score for each of the target's rows, in the order in which it saw them."""
     target = context.need("target")
     order = torch.randperm(len(target.rows["row"]), generator=context.generator("order")).numpy()
-    query, evaluator = _query(context, order), context.component("evaluator")
+    query, evaluator = query_of(context, order), context.component("evaluator")
     inside = torch.from_numpy(target.rows["member"][order]).to(context.device)
     parts = known_halves(query, inside) if "known" in evaluator.reads else [(slice(None), query)]
     infer = context.build("evaluator")
@@ -214,88 +257,10 @@ def _guessed(context: StepContext) -> StepResult:
     return StepResult(rows={**columns, "right": right, "score": scores})
 
 
-def known_halves(query: MembershipQuery, member: torch.Tensor) -> list[tuple[slice, MembershipQuery]]:
-    """Return two queries: each half of the target's rows to guess, the other half in the place of the shadow's rows.
-
-    The rows are in a random order already. `member`, bool ``(m,)``: the membership of the target's rows; a query tells
-    that of its known half only.
-    """
-    middle = len(member) // 2
-    halves = slice(0, middle), slice(middle, None)
-
-    def one(known: slice, asked: slice) -> MembershipQuery:
-        slopes, noisy = query.gradients, query.robustness
-        return replace(
-            query,
-            shadow_outputs=query.target_outputs[known],
-            shadow_labels=query.target_labels[known],
-            shadow_member=member[known],
-            target_outputs=query.target_outputs[asked],
-            target_labels=query.target_labels[asked],
-            references=None,
-            robustness=noisy and Robustness(noisy.target[known], noisy.target[asked]),
-            gradients=slopes
-            and LastLayerGradients(
-                slopes.target_error[known],
-                slopes.target_features[known],
-                slopes.target_error[asked],
-                slopes.target_features[asked],
-            ),
-        )
-
-    return [(asked, one(known, asked)) for asked, known in (halves, halves[::-1])]
-
-
-def _query(context: StepContext, order: np.ndarray) -> MembershipQuery:
-    """Return the query of the evaluator, with the target's rows in the given order."""
-    shadow, target = context.need("shadow"), context.need("target")
-    reads = context.component("evaluator").reads
-
-    def tensor(array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.array(array)).to(context.device)
-
-    known, noisy, slopes = None, None, None
-    if "references" in reads:
-        found = context.need("references").arrays
-        answers = {name: found[name] for name in ODDS if name in found}
-        if "stopped" in shadow.arrays:
-            place = int(shadow.arrays["stopped"][0])
-            answers = {name: found[f"stopped.{name}"][place] for name in answers}
-        known = References(
-            log_odds=tensor(answers["log_odds"][:, order]),
-            member=tensor(found["member"][:, order]),
-            population_log_odds=tensor(answers["population"]),
-            target_population_log_odds=tensor(target.arrays["population"]),
-            view_log_odds=tensor(answers["views"][..., order]) if "views" in answers else None,
-            target_view_log_odds=tensor(target.arrays["views"][..., order]) if "views" in answers else None,
-        )
-    if "robustness" in reads:
-        own, theirs = (context.need(f"{role}_model").arrays["robustness"] for role in ("shadow", "target"))
-        noisy = Robustness(tensor(own), tensor(theirs[order]))
-    if "gradients" in reads:
-        own, theirs = (context.need(f"{role}_model").arrays for role in ("shadow", "target"))
-        slopes = LastLayerGradients(
-            shadow_error=tensor(own["error"]),
-            shadow_features=tensor(own["features"]),
-            target_error=tensor(theirs["error"][order]),
-            target_features=tensor(theirs["features"][order]),
-        )
-    return MembershipQuery(
-        shadow_outputs=tensor(shadow.arrays["outputs"]),
-        shadow_labels=tensor(shadow.rows["label"]),
-        shadow_member=tensor(shadow.rows["member"]),
-        target_outputs=tensor(target.arrays["outputs"][order]),
-        target_labels=tensor(target.rows["label"][order]),
-        references=known,
-        robustness=noisy,
-        gradients=slopes,
-    )
-
-
 def _answers(
     split: Split, network: torch.nn.Module, arrays: Mapping[str, np.ndarray], facts: Mapping[str, float]
 ) -> StepResult:
-    """Return the outputs that adversaries see, and what only some evaluators use: robustness, last-layer gradients."""
+    """Return the outputs that adversaries see, and what only some evaluators use: robustness and gradients."""
     options, further = split.context.options, dict(arrays)
     rows = split.rows(str(options["role"]))
     if options["copies"]:
@@ -303,6 +268,10 @@ def _answers(
     if options["gradients"]:
         error = split.outputs(network, rows) - one_hot(split.table.labels[rows], split.table.classes)
         further |= {"features": _last_layer_inputs(split, network, rows).cpu().numpy(), "error": error.cpu().numpy()}
+    if options.get("layers"):
+        found = row_gradients(network, split.table.features[rows], split.table.labels[rows])
+        further |= {f"layers.{name}": getattr(found, name).cpu().numpy() for name in ("sizes", *LAYERS)}
+        further["layers.given"] = np.array([found.given])
     return _seen(split, lambda *asked: split.outputs(network, *asked), further, facts)
 
 
@@ -310,7 +279,7 @@ def _seen(split: Split, outputs: Outputs, arrays: Mapping[str, np.ndarray], fact
     """Return a model's outputs on its rows and, for a target, its answers on the adversary's rows."""
     role = str(split.context.options["role"])
     rows, count = split.rows(role), len(split.parts[f"{role}_member"])
-    population = split.rows("shadow") if role == "target" else rows[:0]
+    population = split.asked("shadow") if role == "target" else rows[:0]
     shown = outputs(torch.cat([rows, population]), 0)
     if not torch.isfinite(shown).all():
         raise HarnessError(f"{split.context.component('defense').label}: outputs are not finite")
@@ -351,8 +320,8 @@ def _halves(split: Split) -> list[torch.Tensor]:
 
 def _odds(split: Split, outputs: Outputs) -> np.ndarray:
     """Return log odds of the target's rows, of the population, and of further views of the target's rows, one array."""
-    target = split.rows("target")
-    rows = torch.cat([target, split.rows("shadow")])
+    target = split.asked("target")
+    rows = torch.cat([target, split.asked("shadow")])
     found = [log_odds(outputs(rows, 0), split.table.labels[rows])]
     found += [log_odds(outputs(target, number), split.table.labels[target]) for number in range(1, split.queries)]
     return torch.cat(found).cpu().numpy()
@@ -371,6 +340,11 @@ def _reference_arrays(split: Split, halves: list[torch.Tensor], outputs: list[Ou
     n = len(split.rows("target"))
     member = torch.stack([torch.zeros(n, dtype=torch.bool).scatter(0, half, True) for half in halves])
     return {**_apart(split, np.stack([_odds(split, own) for own in outputs])), "member": member.numpy()}
+
+
+def _columns(split: Split) -> dict[str, np.ndarray]:
+    """Return which rows the answers of a pool's references are about, as each split has them in an order of its own."""
+    return {} if split.pool is None else {"row": split.asked("target").numpy()}
 
 
 def _last_layer_inputs(split: Split, network: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from imharness.data import TableDataset
+from imharness.errors import UsageError
 from imharness.membership import (
     Component,
     Info,
@@ -28,6 +29,7 @@ from imharness.questions import AuditAnswer, AuditRequest, AuditSubject, CanaryS
 from imharness.tracks import Planned, Planner, Query, Selection, Step, TaskSpec, Track, TrackReport, Work, check_names
 from imharness_membership.augmenting import VIEWS
 from imharness_membership.steps import (
+    by_epoch,
     canary,
     evaluate,
     outsider,
@@ -128,7 +130,19 @@ class MembershipTrack(Track):
     title = "Membership inference"
     question = "Which defense hides who was in the training data?"
     measures = "How well an adversary can tell which rows a model was trained on, with and without a defense."
-    steps = (train, stop, release, references, release_references, sensitivity, outsider, canary, evaluate, unseen)
+    steps = (
+        train,
+        stop,
+        release,
+        references,
+        release_references,
+        sensitivity,
+        by_epoch,
+        outsider,
+        canary,
+        evaluate,
+        unseen,
+    )
     untold = (unseen.name,)
     own_objects = {"defense": MembershipRelease, "evaluator": MembershipEvaluator}
 
@@ -148,6 +162,11 @@ class MembershipTrack(Track):
     )
     references: int = Field(
         default=16, ge=3, le=1024, description="Number of reference models, for attacks that use them."
+    )
+    pools: int = Field(
+        default=0,
+        ge=0,
+        description="Number of pools of rows whose splits share reference models; 0: each split has its own.",
     )
     copies: int = Field(
         default=8, ge=1, le=1000, description="Noisy copies per row and size of noise, for the label-only attack."
@@ -170,6 +189,12 @@ class MembershipTrack(Track):
         description="Number of members without which the undefended model is trained again, one at a time.",
     )
 
+    by_epoch: int = Field(
+        default=0,
+        ge=0,
+        description="Number of epochs of training at which the first split's models are attacked; 0: none.",
+    )
+
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Plan target, shadow and reference models per split and defense, and the guesses of every evaluator."""
         check_names(planner, "settings", TableDataset.kind, self.settings)
@@ -178,6 +203,10 @@ class MembershipTrack(Track):
             check_names(planner, "settings: defended", Model.kind, own.defended)
             check_names(planner, "settings: defenses", MembershipTraining.kind, own.defenses)
         evaluators = selection.of(MembershipEvaluator)
+        if self.pools and self.matched and any("references" in evaluator.reads for evaluator in evaluators):
+            raise UsageError(
+                "Splits of a pool share reference models, which stop at no split's epoch: set matched=false."
+            )
         defenses: list[Defense] = [*selection.of(MembershipTraining), *selection.of(MembershipRelease)]
         for dataset in selection.of(TableDataset):
             own = self._published(dataset.label, dataset.info.id)
@@ -197,6 +226,9 @@ class MembershipTrack(Track):
                         plan.unseen()
                         if self.sensitivity_rows:
                             plan.sensitivity()
+                        if self.by_epoch:
+                            for guard in met:
+                                plan.by_epoch(guard)
 
     def _published(self, *names: str) -> Published:
         """Return the settings under the first of these names that has settings."""
@@ -260,6 +292,8 @@ class _Plan:
         self.track, self.planner, self.evaluators = track, planner, evaluators
         self.baseline = _Guard(planner.component("defense", UNDEFENDED))
         self.rows: dict[str, OptionValue] = {"split": split, "part": published.part}
+        if track.pools:
+            self.rows["pool"] = split % track.pools
         if published.shadow_part:
             self.rows["shadow_part"] = published.shadow_part
         self.asked = published.asked
@@ -267,12 +301,15 @@ class _Plan:
         if track.training_precision != "strict":
             self.training["precision"] = track.training_precision
         reads = {name for evaluator in evaluators for name in evaluator.reads}
-        self.copies = track.copies if "robustness" in reads else 0
-        self.gradients = "gradients" in reads
+        self.evidence: dict[str, OptionValue] = {
+            "copies": track.copies if "robustness" in reads else 0,
+            "gradients": "gradients" in reads,
+            **({"layers": True} if "layers" in reads else {}),
+        }
 
     def _model(self, guard: _Guard, role: str) -> Planned:
         """Plan the network behind a defense: a trained one, or an epoch of undefended training."""
-        options = {"role": role, "copies": self.copies, "gradients": self.gradients, **self.training}
+        options = {"role": role, **self.evidence, **self.training}
         if guard.matched is not None:
             needs = {"plain": self._model(self.baseline, role), "matched": self._model(_Guard(guard.matched), role)}
             return self.planner.task(stop, {"defense": guard.defense, **guard.roles}, options=options, needs=needs)
@@ -290,14 +327,19 @@ class _Plan:
     def _references(self, guard: _Guard) -> Planned:
         """Plan reference models; for early stopping they are undefended ones, at the epoch where the shadow stops."""
         if isinstance(guard.defense, MembershipRelease):
-            options = {"models": self.track.references, **self.rows, **self.asked}
+            options = {"models": self.track.references, **self._shared(self.rows), **self.asked}
             needs = {"references": self._references(self.baseline)}
             return self.planner.task(release_references, {"defense": guard.defense}, options=options, needs=needs)
         if guard.matched is not None:
             return self._references(self.baseline)
-        needs = {"shadow": self._model(guard, "shadow")} if guard == self.baseline else {}
-        options = {"models": self.track.references, **self.training}
+        stops = guard == self.baseline and not self.track.pools
+        needs = {"shadow": self._model(guard, "shadow")} if stops else {}
+        options = {"models": self.track.references, **self._shared(self.training)}
         return self.planner.task(references, {"defense": guard.defense}, options=options, needs=needs)
+
+    def _shared(self, options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
+        """Return the options of reference models, which are those of the pool where there is one."""
+        return {name: own for name, own in options.items() if name != "split" or not self.track.pools}
 
     def attacked(self, guard: _Guard) -> None:
         """Plan the guesses of every evaluator, with undefended and with defended shadow models."""
@@ -308,7 +350,7 @@ class _Plan:
 
     def unseen(self) -> None:
         """Plan the guesses of every evaluator about a model that saw none of the rows."""
-        options = {"role": "target", "copies": self.copies, "gradients": self.gradients, **self.training}
+        options = {"role": "target", **self.evidence, **self.training}
         model = self.planner.task(outsider, {"defense": self.baseline.defense}, options=options)
         self._guesses(unseen, self.baseline, self.baseline, model, model, {})
 
@@ -322,7 +364,7 @@ class _Plan:
         known = {"references": self._references(own)} if asked else {}
         for evaluator in self.evaluators:
             needs = seen | (known if "references" in evaluator.reads else {})
-            if evaluator.reads & {"robustness", "gradients"}:
+            if evaluator.reads & {"robustness", "gradients", "layers"}:
                 needs |= models
             self.planner.task(
                 step,
@@ -336,6 +378,12 @@ class _Plan:
         released = isinstance(guard.defense, MembershipRelease)
         roles = {"defense": guard.defense, **({"trained": self.baseline.defense} if released else {})}
         self.planner.task(canary, roles, options={"canaries": self.track.canaries, **self.training})
+
+    def by_epoch(self, guard: _Guard) -> None:
+        """Plan attacks on a trained model at some epochs; releases and early stopping have no epochs of their own."""
+        if isinstance(guard.defense, MembershipTraining) and guard.defense.info.id != STOPPED:
+            options = {"points": self.track.by_epoch, **self.training}
+            self.planner.task(by_epoch, {"defense": guard.defense}, options=options)
 
     def sensitivity(self) -> None:
         """Plan the training of the undefended model without some of its members."""

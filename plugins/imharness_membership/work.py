@@ -1,8 +1,8 @@
-"""Estimates the cost of the track's cells before a run: their rows, and the operations of training.
+"""Estimates the cost of the track's cells before a run: their rows, and the operations of networks.
 
-A training step counts as three passes, a pass as two operations for each weight and row. Convolutions of images of 32
-px are too small for a GPU: what was measured of them counts. Evaluators, MemGuard's search and noise on the CPU are
-not counted.
+A training step counts as three passes, a pass as two operations for each weight and row; a trained model is then asked
+about the target's rows, all their views, and the adversary's rows. Convolutions of images of 32 px are too small for a
+GPU: what was measured of them counts. Evaluators, MemGuard's search and noise on the CPU are not counted.
 """
 
 from itertools import pairwise
@@ -14,18 +14,19 @@ from imharness_membership.splits import part_of
 FEATURES = {"location30": (446, 30), "purchase100": (600, 100), "texas100": (6_169, 100), "mnist": (784, 10)}
 """The numbers of features and classes of published tables."""
 IMAGES = {
-    "densenet-bc[depth=100,growth=12]": 0.58e9,
+    "densenet-bc[depth=100,growth=12]": 0.576e9,
     "densenet-bc": 18.6e9,
     "alexnet": 0.03e9,
-    "vgg19": 0.8e9,
-    "fine-tuned-resnet50": 8.2e9,
-    "resnet": 1.1e9,
-    "densenet": 1.8e9,
-    "cnn": 0.05e9,
+    "vgg19": 0.796e9,
+    "fine-tuned-resnet50": 8.18e9,
+    "resnet18": 1.11e9,
+    "densenet121": 1.78e9,
+    "cnn": 0.0443e9,
 }
 """The operations of one pass over one image, by the first of these that a model's label has.
 
-Images have 32x32 px, and 224x224 px where a network is fine-tuned.
+Images have 32x32 px, but 64x64 px with one colour for `cnn`, as in CH-MNIST, and 224x224 px where a network is
+fine-tuned.
 """
 CLASSES = {"cifar100": 100, **{name: classes for name, (_, classes) in FEATURES.items()}}
 """The numbers of classes, 10 where none stands here: each row of outputs has as many numbers of 4 bytes."""
@@ -45,23 +46,35 @@ def work(spec: TaskSpec, units: int, part: int) -> Work | None:
     """
     if not units:
         return None
+    options, role = spec.options, spec.options.get("role")
     part = part_of(units, part)
-    if spec.options.get("role") == "shadow":
-        part = int(spec.options.get("shadow_part", 0)) or part
-    rows = 2 * part if spec.step in ("evaluate", "unseen", "train", "outsider", "stop", "release") else 0
-    if spec.step in ("sensitivity", "canary"):
-        rows = int(spec.options["rows" if spec.step == "sensitivity" else "canaries"])
-    models = {
+    shadow = int(options.get("shadow_part", 0)) or part
+    own = shadow if role == "shadow" else part
+    rows = 2 * own if spec.step in ("evaluate", "unseen", "train", "outsider", "stop", "release") else 0
+    for step, name in (("sensitivity", "rows"), ("canary", "canaries"), ("by_epoch", "points")):
+        rows = int(options[name]) if spec.step == step else rows
+    several = int(options.get("models", 0))
+    trained = {
         "train": 1,
+        "by_epoch": 2,
         "outsider": 1,
         "canary": 1,
-        "references": int(spec.options.get("models", 0)),
+        "references": several,
         "sensitivity": rows,
     }.get(spec.step, 0)
-    epochs = int(spec.options.get("epochs", 0))
-    speed = ROUNDED if spec.options.get("precision") == "tf32" else SMALL
+    asked = {
+        "train": 1,
+        "outsider": 1,
+        "stop": 1,
+        "release": 1,
+        "references": several,
+        "release_references": several,
+    }.get(spec.step, 0)
+    answers = 2 * own if role == "shadow" else 2 * part * int(options.get("queries", 1)) + 2 * shadow
+    passes = trained * int(options.get("epochs", 0)) * own * PASSES + asked * answers
+    speed = ROUNDED if options.get("precision") == "tf32" else SMALL
     slower = 1.0 if "hidden" in spec.components["model"].parameters else speed
-    return Work(rows, float(models * epochs * part * PASSES * _pass(spec) * slower), _size(spec, rows))
+    return Work(rows, float(passes * _pass(spec) * slower), _size(spec, rows))
 
 
 def _size(spec: TaskSpec, rows: int) -> float:

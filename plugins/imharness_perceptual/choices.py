@@ -49,6 +49,20 @@ def attacked_distances(query: Query) -> Blocks:
     return query.blocks(sql, entry="metric", by=by, measures=measures, about=FACTS)
 
 
+def handed_in_distances(query: Query) -> Blocks:
+    """Return d(x, reference) without an attack, and `after` of handed-in images, by data set and piece of evidence."""
+    known = ", ".join(f'd."{name}"' for name in FACTS)
+    sql = (
+        f"SELECT hit.metric, hit.dataset, hit.evidence, {known}, d.distance, e.score AS after "
+        "FROM (SELECT DISTINCT metric, dataset, evidence FROM evidence) AS hit "
+        "JOIN distance AS d USING (metric, dataset) "
+        "LEFT JOIN evidence AS e ON e.metric = hit.metric AND e.dataset = hit.dataset AND e.evidence = hit.evidence "
+        "AND e.name = d.name"
+    )
+    measures = ["distance", "after"]
+    return query.blocks(sql, entry="metric", by=["dataset", "evidence"], measures=measures, about=FACTS)
+
+
 def facts(images: Blocks, c: int) -> Facts:
     """Return the facts about the images of a data set."""
     return {name: images.about[name][c] for name in FACTS}

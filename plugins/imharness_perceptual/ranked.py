@@ -12,11 +12,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.contests import Contest, contest, controls_of, flags_of, own_among, share_of
+from imharness.contests import (
+    HANDED_IN,
+    Contest,
+    contest,
+    controls_of,
+    flags_of,
+    own_among,
+    share_of,
+    with_evidence,
+)
 from imharness.stats import ALPHA, FEWEST, clusters_greater, contributions
 from imharness.tables import Blocks, Chart, Column, Value, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_perceptual.choices import attacked_distances, forced_choices
+from imharness_perceptual.evidence import handed_in
 from imharness_perceptual.families import mean_of_families, parts_of
 from imharness_perceptual.steps import OWN, QUERIES
 from imharness_perceptual.verdicts import another_person, ceiling
@@ -68,7 +78,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         flags=flags_of(query, scores.entries, _flags(query)),
         proxies=_proxies(query),
         balanced="distortion",
-        alike=lambda own: (own["dataset"], own["distortion"]),
+        alike=lambda own: (own["dataset"], own["distortion"], own["attack"] == HANDED_IN),
         gates=(
             share_of(
                 utility.label,
@@ -82,7 +92,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         "agrees best untouched, reaches {without} and {plain}.",
     )
     found = contest(
-        rules,
+        with_evidence(rules, list(handed_in(query, lambda handed: _as_share(handed, reach)))),
         id=ID,
         title="Agreement on forced choices under attack",
         entry="metric",

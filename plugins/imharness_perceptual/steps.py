@@ -30,7 +30,7 @@ def distance(context: StepContext) -> StepResult:
     """Measure every image against its reference, and the time it takes; larger means farther, for every metric."""
     images = context.images()
     metric, farther = context.build("metric"), -context.component("metric").closeness
-    origin = _origins(images)
+    origin = origins(images)
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         reference = images.load([origin[p] for p in positions]).to(batch.device)
@@ -62,7 +62,7 @@ def attack(context: StepContext) -> StepResult:
     drawn = spread(images, int(context.options["images"]))
     metric, farther = context.build("metric"), -context.component("metric").closeness
     followed = SUBSTITUTE if SUBSTITUTE in context.roles else "metric"
-    perturb, component, origin = context.build("attack"), context.component("attack"), _origins(images)
+    perturb, component, origin = context.build("attack"), context.component("attack"), origins(images)
     chosen = images.at(drawn)
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -123,6 +123,6 @@ def _photographs(images: ImageSet) -> np.ndarray:
     return np.asarray(images.columns.get("photograph", images.columns["reference"]))
 
 
-def _origins(images: ImageSet) -> list[int]:
+def origins(images: ImageSet) -> list[int]:
     position = {name: i for i, name in enumerate(images.names)}
     return [position[str(name)] for name in images.columns["reference"]]

@@ -15,6 +15,7 @@ from pydantic import Field
 from imharness.data import ImageDataset
 from imharness.images import Attack, FullReferenceMetric, Info, hookimpl
 from imharness.tracks import Planner, Query, Selection, TaskSpec, Track, TrackReport, Work, check_names
+from imharness_perceptual.evidence import evidence
 from imharness_perceptual.steps import SUBSTITUTE, attack, distance
 from imharness_perceptual.tables import report
 
@@ -48,7 +49,8 @@ class PerceptualTrack(Track):
     title = "Perceptual distances"
     question = "Which distance between images still holds under attack?"
     measures = "Whether a distance between images grows with the severity of a distortion (severity order, not human)."
-    steps = (distance, attack)
+    steps = (distance, attack, evidence)
+    handed_in = (attack.name, evidence.name)
     ranks = ("metric",)
     own_objects = {"metric": FullReferenceMetric}
     folder_dataset = "harness/folder-ladder"

@@ -1,8 +1,8 @@
 """Trains target classifiers, with or without a defense, and the judge that replaces people.
 
 SemSim, appendix C: stochastic gradient descent at a learning rate of 0.1; nothing more is told. Momentum, the cosine
-decay of the learning rate and the bound of the gradient's norm are ours. A gradient defense changes the gradient of
-every batch; an image protection changes the batch itself.
+decay of the learning rate and the bound of the gradient's norm are ours, and each can be switched off. A gradient
+defense changes the gradient of every batch; an image protection changes the batch itself.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,18 +17,28 @@ from imharness.gradients import GradientDefense, ImagePool, ImageProtection, Ima
 
 MOMENTUM = 0.9
 CLIP = 1.0
-"""The largest norm of a batch's gradient, before a defense changes it; the paper names none."""
+"""The largest norm of a batch's gradient."""
 SCORED = 256
 Vary = Callable[[Images, torch.Tensor, ImageRng], tuple[Images, torch.Tensor]]
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The schedule by which a classifier is trained."""
+    """The schedule by which a classifier is trained; the paper names no momentum, decay or bound.
+
+    Attributes:
+        weight_decay: this times the parameter is added to the gradient.
+        cosine: whether the learning rate falls to 0 along half a cosine.
+        clip: the largest norm of a batch's gradient, before a defense changes it; 0: no bound.
+    """
 
     epochs: int
     batch_size: int
     learning_rate: float
+    momentum: float = MOMENTUM
+    weight_decay: float = 0.0
+    cosine: bool = True
+    clip: float = CLIP
 
 
 class ClassifierTraining:
@@ -57,10 +67,16 @@ class ClassifierTraining:
             built = defense.build(pool.images.device)
         self._share = built if isinstance(defense, GradientDefense) else None
         self._vary = _varied(defense, built, pool)
-        self._optimiser = torch.optim.SGD(network.parameters(), lr=schedule.learning_rate, momentum=MOMENTUM)
+        self._optimiser = torch.optim.SGD(
+            network.parameters(), schedule.learning_rate, schedule.momentum, weight_decay=schedule.weight_decay
+        )
         self._per_epoch = -(-len(pool.images) // schedule.batch_size)
         self.steps = schedule.epochs * self._per_epoch
-        self._decay = torch.optim.lr_scheduler.CosineAnnealingLR(self._optimiser, max(self.steps, 1))
+        self._decay: torch.optim.lr_scheduler.LRScheduler = (
+            torch.optim.lr_scheduler.CosineAnnealingLR(self._optimiser, max(self.steps, 1))
+            if schedule.cosine
+            else torch.optim.lr_scheduler.ConstantLR(self._optimiser, 1.0)
+        )
         self.parts = {"network": network, "optimiser": self._optimiser, "schedule": self._decay}
         self._batches: Iterator[torch.Tensor] = iter(())
 
@@ -82,7 +98,8 @@ class ClassifierTraining:
         self.network.train()
         self._optimiser.zero_grad(set_to_none=True)
         F.cross_entropy(self.network(images), targets).backward()
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), CLIP)
+        if self.schedule.clip:
+            torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.schedule.clip)
         if self._share is not None:
             named = {name: p for name, p in self.network.named_parameters() if p.grad is not None}
             shared = self._share({name: p.grad[None] for name, p in named.items()}, self._streams(1))

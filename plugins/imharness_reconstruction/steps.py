@@ -1,5 +1,7 @@
 """The steps of the track: trained classifiers, reconstructions, leakage and recognition."""
 
+from dataclasses import fields
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -203,7 +205,7 @@ def _trained(context: StepContext, purpose: str, guard) -> StepResult:
     held_out, labels = _loaded(context, images)
     pool = _pool(context, context.images("training", limited=False))
     options, rng = context.options, generator(_seed(context, "model", purpose))
-    schedule = Schedule(int(options["epochs"]), int(options["batch_size"]), float(options["learning_rate"]))
+    schedule = Schedule(**{own.name: options[own.name] for own in fields(Schedule) if own.name in options})
     built = context.build("defense") if isinstance(guard, GradientDefense | ImageProtection) else None
     training = ClassifierTraining(_fresh(context, held_out, "model"), pool, schedule, rng, guard, built)
     for number in range(training.steps):

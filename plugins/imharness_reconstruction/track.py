@@ -18,6 +18,7 @@ from imharness.images import DistributionMetric, FullReferenceMetric
 from imharness.questions import Reconstructed, SharedGradients
 from imharness.tracks import Planner, Query, Selection, TaskSpec, Track, TrackReport, Work, check_names
 from imharness_reconstruction.answering import answered
+from imharness_reconstruction.classifiers import CLIP, MOMENTUM
 from imharness_reconstruction.models.untrained import Untrained
 from imharness_reconstruction.steps import distribution, gallery, guess, judge, leakage, recognise, reconstruct, train
 from imharness_reconstruction.tables import report
@@ -47,6 +48,10 @@ class ReconstructionTrack(Track):
     )
     batch_size: int = Field(default=128, ge=1, description="Images per training step.")
     learning_rate: float = Field(default=0.1, gt=0, le=10, description="Learning rate of stochastic gradient descent.")
+    momentum: float = Field(default=MOMENTUM, ge=0, lt=1, description="Momentum of stochastic gradient descent.")
+    weight_decay: float = Field(default=0, ge=0, le=1, description="This times a weight is added to its gradient.")
+    cosine: bool = Field(default=True, description="Let the learning rate fall to 0 along half a cosine.")
+    clip: float = Field(default=CLIP, ge=0, description="Largest norm of a gradient of training; 0: no bound.")
     untrained: tuple[str, ...] = Field(
         default=("harness/lenet",),
         description="Models that are attacked as initialised, as in the first round of federated learning.",
@@ -122,7 +127,7 @@ class ReconstructionTrack(Track):
         attack: ReconstructionAttack,
     ) -> None:
         """Plan one reconstruction and its scores; networks are trained where there are images for it."""
-        schedule = {"epochs": self.epochs, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
+        schedule = self._schedule
         cell = own.within(model=model, defense=guard, attack=attack)
         before = {}
         initial = isinstance(model, Untrained) or model.label in self.untrained
@@ -142,6 +147,18 @@ class ReconstructionTrack(Track):
             before = {} if asked.trained else {"judge": own.task(judge, {"model": asked}, options=schedule)}
             options = dict.fromkeys(before, True) | self._few
             cell.task(recognise, {"judge": asked}, options=options, needs={"rebuilt": rebuilt, **before})
+
+    @property
+    def _schedule(self) -> dict[str, int | float | bool]:
+        """Return the options of a training; what is as in other runs is no part of a task's identity."""
+        further = {name: getattr(self, name) for name in ("momentum", "weight_decay", "cosine", "clip")}
+        own = type(self).model_fields
+        return {
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+            **{name: value for name, value in further.items() if value != own[name].default},
+        }
 
     @property
     def _few(self) -> dict[str, int]:

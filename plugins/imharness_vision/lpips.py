@@ -20,7 +20,7 @@ from imharness_vision.perceptual import ALEXNET, SQUEEZENET, VGG16
 from imharness_vision.weights import Undrawn, fill, frozen, state_dict
 
 Net = Literal["alex", "vgg", "squeeze", "embedded"]
-Variant = Literal["lin", "baseline", "random", "tune", "scratch"]
+Variant = Literal["lin", "baseline", "random", "tune", "scratch", "kmeans"]
 BACKBONES: dict[str, tuple[Asset, str]] = {
     "alex": (ALEXNET, "features."),
     "vgg": (VGG16, "features."),

@@ -88,7 +88,12 @@ def _entry(entry: SubmittedEntry, description: PackageDescription, registry: Reg
     registered = {str(c.get("info", {}).get("id")) for c in description.components}
     if entry.id not in registered:
         raise UsageError(f"{entry.id}: the package registers only {', '.join(sorted(registered))}.")
-    template = next(c for c in registry.of_kind(entry.kind) if c.info.id == entry.id)
+    unable = dict(description.left_out).get(entry.id)
+    if unable:
+        raise UsageError(f"{entry.id}: {unable}.")
+    template = next((c for c in registry.of_kind(entry.kind) if c.info.id == entry.id), None)
+    if template is None:
+        raise UsageError(f"{entry.id}: the package registers it as something other than kind {entry.kind!r}.")
     try:
         component = type(template).model_validate(dict(entry.parameters))
     except ValueError as error:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.type_checking import type_checked
 
 ROOT = Path(__file__).resolve().parents[2]
 DOORS = sorted(file.stem for file in (ROOT / "core" / "imharness").glob("*.py"))
@@ -60,27 +59,11 @@ def uses(context: StepContext, planner: Planner, selection: Selection, query: Qu
 def said(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the type checker says of the packages, of all names of all doors, and of uses of them."""
     folder = tmp_path_factory.mktemp("others")
-    (folder / "settings.ini").write_text("[mypy]\nstrict = True\ndisallow_any_unimported = True\n")
     (folder / "uses.py").write_text(HEAD + "".join(f"    reveal_type({use})\n" for use in USES))
     lines = [f"import imharness.{door}" for door in DOORS if door != "__init__"]
     lines += [f"reveal_type({name})" for name in offered()]
     (folder / "names.py").write_text("import imharness\n" + "\n".join(lines) + "\n")
-    files = [str(ROOT / "tests" / "packages" / package) for package in PACKAGES]
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--config-file",
-        "settings.ini",
-        "--cache-dir",
-        str(ROOT / ".mypy_cache" / "third-party"),
-        "uses.py",
-        "names.py",
-        *files,
-    ]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
+    return type_checked(["uses.py", "names.py", *(ROOT / "tests" / "packages" / name for name in PACKAGES)], folder)
 
 
 def offered() -> list[str]:

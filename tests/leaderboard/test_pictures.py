@@ -13,7 +13,9 @@ from imharness.results.boards import Board
 from imharness.results.charts import Chart, Series
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.chart_pictures import chart_pictures
+from imharness_leaderboard.chart_titles import title_of_boxes, title_of_ranks
 from imharness_leaderboard.comparison_pictures import comparison_pictures
+from imharness_leaderboard.names import display_names
 from imharness_leaderboard.numbers import csv_bytes
 from imharness_leaderboard.picture import Picture, darkened
 from imharness_leaderboard.ranking_pictures import ranking_pictures
@@ -135,6 +137,38 @@ def test_bars_of_ties_stand_beside_the_axes(browser: Browser) -> None:
 def pictured(comparison, numbers: np.ndarray) -> dict[str, Picture]:
     found = comparison_pictures(board(), Scores(board(), comparison, numbers))
     return {picture.name.rpartition("-")[2]: picture for picture in found}
+
+
+def test_titles_of_ranks_and_boxes_say_what_is_drawn() -> None:
+    comparison, numbers = paired().stored()
+    found = pictured(comparison, numbers)
+    ranks = list(zip(*found["ranks"].data.values(), strict=True))
+    best, rank = min(ranks, key=lambda row: row[1])
+    bars = re.findall(r"tied-0-(\d+)", found["ranks"].svg("light").decode())
+    assert found["ranks"].title.startswith(f"{display_names([best])[best]} has the best mean rank, {rank:.2f}, and is ")
+    assert ("not told from" in found["ranks"].title) == bool(bars)
+    assert found["ranks"].caption.startswith("Critical differences: ")
+    spread = found["spread"].data
+    sign = 1 if comparison.better == "higher" else -1
+    rows = sorted(zip(spread["defense"], spread["50%"], strict=True), key=lambda row: -sign * row[1])
+    (best, first), (_, second) = rows[:2]
+    assert found["spread"].title.startswith(
+        f"{display_names([best])[best]} has the {'highest' if sign > 0 else 'lowest'} median "
+    )
+    assert f": {first:.3g}; next " in found["spread"].title
+    assert found["spread"].title.endswith(f", {second:.3g}")
+    assert found["spread"].caption.startswith("Distribution of ")
+
+
+def test_titles_of_ranks_and_boxes_name_no_best_where_the_best_tie() -> None:
+    labels = ["harness/a", "harness/b", "harness/c", "harness/d", "harness/e", "harness/f"]
+    assert title_of_ranks(labels[:2], [1.5, 1.5], 1) == ""
+    assert title_of_ranks(labels[:2], [1.0, 2.0], 0) == "A has the best mean rank, 1.00, and is told from B, the next"
+    many = title_of_ranks(labels, [1.2, 2.0, 3.0, 4.0, 5.0, 5.8], 5)
+    assert many == "A has the best mean rank, 1.20, and is not told from B, C, D and 2 more"
+    assert title_of_boxes(labels[:2], [0.5, 0.5], "D", "lower") == ""
+    assert title_of_boxes(labels[:1], [0.5], "D", "lower") == ""
+    assert title_of_boxes(labels[:3], [3.0, 0.5, 2.0], "D", "lower") == "B has the lowest median of D: 0.5; next C, 2"
 
 
 def test_distributions_are_those_of_what_tests_see_once() -> None:

@@ -59,6 +59,9 @@ def test_the_page_says_the_order_and_holds_every_number(page, tmp_path):
     text, problems = page([evil_table(title="Blurs", setting="s", headline=[]), left_out])
     assert problems == []
     assert "Table 1: Blurs" in text
+    places = [text.index(part) for part in ('<svg class="slopes"', 'id="tables"', 'id="without"', 'id="papers"')]
+    assert places == sorted(places), "ranks against ranks come first, then tables, then prose"
+    assert "<table" not in text[: places[0]]
     assert "no numbers" in text
     (facts,) = json.loads((tmp_path / "site" / addresses.data_file(board(), "published", "json")).read_text())
     (series,) = facts["series"]

@@ -33,7 +33,7 @@ def judged_by(board: Board) -> set[str]:
 
 @pytest.mark.parametrize("baselines", [True, False], ids=["beside the baselines", "alone in the store"])
 def test_an_accepted_metric_decides_and_a_withdrawn_one_no_more(
-    submission: MakeSubmission, tmp_path: Path, profile: Path, baselines: bool
+    submission: MakeSubmission, tmp_path: Path, profile: Path, no_site: None, baselines: bool
 ) -> None:
     store = tmp_path / "store"
     place = ("--store", store, "--site", tmp_path / "site")

@@ -201,7 +201,9 @@ def test_a_random_entry_is_broken_by_more_than_its_noise(store: Path, started: B
     assert found.after.value > found.before.value + 1
 
 
-def test_a_piece_that_was_accepted_gains_nothing_in_another_order(store: Path, started: Break, tmp_path: Path) -> None:
+def test_a_piece_that_was_accepted_gains_nothing_in_another_order(
+    store: Path, started: Break, tmp_path: Path, no_site: None
+) -> None:
     folder = attacked(started())
     assert (
         told("evidence", "accept", folder, "--store", store, "--site", tmp_path / "s", "--device", "cpu").exit_code == 0

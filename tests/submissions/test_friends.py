@@ -22,7 +22,7 @@ def worst(store: Path) -> dict[str, float | None]:
     [("reads_corners", "metric", "friend/signs-corners"), ("shuffles_pixels", "attack", "friend/sorts-pixels")],
 )
 def test_a_judge_and_its_friend_move_no_number_until_a_person_accepts_the_judge(
-    submission: MakeSubmission, tmp_path: Path, package: str, kind: str, friend: str
+    submission: MakeSubmission, tmp_path: Path, no_site: None, package: str, kind: str, friend: str
 ) -> None:
     """Accepted, as if it decided at once, the judge changes others' numbers, and its friend gains on no defense."""
     profile, store, judge = tmp_path / "tiny.toml", tmp_path / "store", f"blind/{package.replace('_', '-')}"

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from pydantic import ValidationError
 
 from imharness.cli import cli
-from imharness.errors import StoreError
+from imharness.errors import UsageError
 from imharness_submissions.ledger import Ledger
 
 
@@ -22,7 +22,7 @@ def test_a_line_may_name_an_installed_component_but_never_a_folder_of_it(tmp_pat
 
 def test_a_store_that_is_not_there_has_no_empty_ledger(tmp_path: Path) -> None:
     found = CliRunner().invoke(cli, ["submissions", "ledger", "--store", str(tmp_path / "nowhere")])
-    assert isinstance(found.exception, StoreError)
+    assert isinstance(found.exception, UsageError)
     assert "nowhere does not exist or is empty" in str(found.exception)
     assert not (tmp_path / "nowhere").exists()
     Ledger(tmp_path / "refused").append("own", ("own/x",), "refused", "for a test")

@@ -40,7 +40,7 @@ def package(submission: MakeSubmission, tmp_path: Path) -> MakePackage:
 
 
 def test_a_denormal_release_is_flagged_and_wins_only_if_a_person_takes_the_flag_away(
-    package: MakePackage, tmp_path: Path
+    package: MakePackage, tmp_path: Path, no_site: None
 ) -> None:
     store, label = tmp_path / "store", "acme/odd-release[how=small]"
     where = ("--store", store, "--site", tmp_path / "site")

@@ -282,7 +282,7 @@ def test_an_attack_that_met_no_image_gives_no_table() -> None:
     assert "attacked" not in {own.id for own in found.tables}
 
 
-def test_a_whole_study_gives_what_its_people_know(tmp_path: Path) -> None:
+def test_a_whole_study_gives_what_its_people_know(tmp_path: Path, no_site: None) -> None:
     """Grey patches: by MSE, family "asked" copies one of the judges and "another" a person who was not asked."""
     rng, n, known = np.random.default_rng(3), 120, 0.8
     votes = rng.random((n, JUDGES)) < known

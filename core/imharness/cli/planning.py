@@ -131,8 +131,8 @@ class Share(NamedTuple):
         """Hours on the GPU of the stated rate."""
         return hours_of(self.operations)
 
-    def and_also(self, other: Share) -> Share:
-        """Return what both cost together."""
+    def plus(self, other: Share) -> Share:
+        """Return the sum of both."""
         return Share(self.cells + other.cells, self.operations + other.operations, self.size + other.size)
 
 
@@ -181,7 +181,7 @@ def outlook(graph: Graph) -> Outlook:
             counted, rows = counted + 1, rows + found.rows
             operations, size = operations + own.operations, size + own.size
         for label in {ref.label for ref in spec.named().values() if ref.kind in graph.track.ranks}:
-            entries[label] = entries.get(label, Share()).and_also(own)
+            entries[label] = entries.get(label, Share()).plus(own)
     return Outlook(graph.track.info.id, len(graph.tasks), counted, rows, operations, size, entries, graph.dear)
 
 

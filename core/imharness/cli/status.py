@@ -28,11 +28,11 @@ def status(address: str, as_json: bool) -> None:
     `harness results show KEY` says more about one cell and prints its log.
     """
     from imharness.cli.progress import duration, line_of
-    from imharness.results.store import Store
+    from imharness.cli.stores import existing
     from imharness.running.schedule.state import SILENT_S, run_states
     from imharness.running.views import short
 
-    now, states = datetime.now(UTC), run_states(Store(address))
+    now, states = datetime.now(UTC), run_states(existing(address))
     going = [s for s in states if s.state == "running" and s.silent_s(now) < SILENT_S and not _is_gone(s)]
     others = [state for state in states if state not in going]
     if as_json:

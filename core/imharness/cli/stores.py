@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from imharness.errors import DamagedError, StoreError
+from imharness.errors import DamagedError, StoreError, UsageError
 from imharness.results.storage import in_parallel, sha256_of
 from imharness.results.storage.cells import Survey, one, task_file
 from imharness.results.storage.files import StoredFile
@@ -27,11 +27,11 @@ Place = tuple[str, str]
 
 
 def existing(address: str) -> Store:
-    """Return a store that exists; raises `StoreError` if nothing was ever written there."""
+    """Return a store that exists; raises `UsageError` if nothing was ever written there."""
     store = Store(address)
-    documents = (store.names(folder) for folder in ("sweeps", "boards", "runs", "submissions"))
+    documents = (store.names(folder) for folder in ("sweeps", "boards", "runs", "submissions", "seasons"))
     if not any(documents) and not any(store.all_keys()) and not store.names("logs"):
-        raise StoreError(f"store {store.address} does not exist or is empty; `harness run` makes one")
+        raise UsageError(f"store {store.address} does not exist or is empty; `harness run` makes one.")
     return store
 
 

@@ -10,7 +10,7 @@ from imharness.contracts.call import Builds, Call
 from imharness.contracts.component import Component
 from imharness.contracts.values import SCORES, Record, Scores
 
-Evidence = Literal["references", "robustness", "gradients", "known"]
+Evidence = Literal["references", "robustness", "gradients", "layers", "known"]
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,30 @@ class LastLayerGradients:
 
 
 @dataclass(frozen=True)
+class LayerGradients:
+    """For each row, the gradients of the cross-entropy in every linear layer, as factors, and norms of the others.
+
+    The gradient of a linear layer's weights is slopes x inputs, an outer product for each row. Factors of all layers
+    stand side by side, in the order in which the network calls them: ``sizes``, int64 ``(layers, 2)``, says how many
+    inputs and how many units each layer has. ``inputs``, ``(n, sum of inputs)``, are what the layers are given,
+    ``slopes``, ``(n, sum of units)``, the loss by what they return; those of the last layer are probabilities minus the
+    one-hot label. ``norms``, ``(n, c)``, are the norms of the gradients of the network's c convolutions.
+    """
+
+    sizes: torch.Tensor
+    shadow_inputs: torch.Tensor
+    shadow_slopes: torch.Tensor
+    shadow_norms: torch.Tensor
+    target_inputs: torch.Tensor
+    target_slopes: torch.Tensor
+    target_norms: torch.Tensor
+
+
+@dataclass(frozen=True)
 class MembershipQuery:
     """What an evaluator may see. Outputs are probabilities, float32 ``(n, classes)``; labels int64 ``(n,)``.
 
-    The rows of the target are permuted: their order says nothing about membership. The last three are given to
+    The rows of the target are permuted: their order says nothing about membership. The last four are given to
     evaluators that ask for them in `reads`.
     """
 
@@ -73,6 +93,7 @@ class MembershipQuery:
     references: References | None = None
     robustness: Robustness | None = None
     gradients: LastLayerGradients | None = None
+    layers: LayerGradients | None = None
 
 
 InferMembership: TypeAlias = Callable[[MembershipQuery], Scores]

@@ -25,6 +25,8 @@ class MetricInfo(Info):
     differentiable: bool = True
     labelled: str = ""
     """What readers of a table must know about it, in a few words: "a small network trained for this package"."""
+    architecture: str = ""
+    """What its network is made of, in a word or two, such as "CNN" or "transformer"; tables group metrics by it."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

@@ -52,13 +52,16 @@ class OneRunBounds:
         any_algorithm: holds for every algorithm (Steinke, Nasr & Jagielski, NeurIPS 2023).
         gaussian: holds for algorithms whose errors trade off as those of a Gaussian mechanism, such as noisy gradients
             of all rows (Mahloujifar, Melis & Chaudhuri, ICML 2025); for DP-SGD with sampling it is an approximation.
-        mu: the parameter of the least private Gaussian mechanism that is ruled out, 1 / the noise multiplier.
+        independent: holds for the same algorithms where no canary shows in the score of another.
+        mu: the parameter of the least private Gaussian mechanism that `gaussian` rules out, 1 / the noise multiplier.
         canaries, included: number of all canaries, and of those that the coins put into the training set.
-        tried: the numbers of guesses that were tried; the confidence is divided among them.
+        tried: the numbers of guesses that were tried for the first two; the probability of an error is divided among
+            them.
     """
 
     any_algorithm: LowerBound
     gaussian: LowerBound
+    independent: LowerBound
     mu: float
     delta: float
     confidence: float

@@ -30,7 +30,7 @@ from imharness.notebook.given import array_of, component_from, track_that
 from imharness.notebook.objects import Own
 from imharness.notebook.references import references_of, trained_for
 from imharness.notebook.result import Result
-from imharness.notebook.trained import folder_of, trainer_of
+from imharness.notebook.trained import folder_of, trainer_of, workers_of
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 if TYPE_CHECKING:
@@ -121,13 +121,15 @@ def audit(
     data: Any = None,
     evaluators: Sequence[str | Component | Own] | None = None,
     seed: int = 0,
+    workers: int = 1,
+    device: str | Sequence[str] | None = None,
     cache: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Audit:
     """Find out how much a model gives away about its training rows, as `harness membership audit` does.
 
-    The strongest attacks (LiRA, RMIA, Attack-R) compare the target with reference models, trained on known random
-    halves of the rows. Give their answers, or let them be trained:
+    The strongest attacks (LiRA, BaVarIA, RMIA, Attack-R) compare the target with reference models, trained on random
+    halves of the rows that are known. Give their answers, or let them be trained:
 
         ih.audit(target, references=(log_odds, member))
         ih.audit(train=train, data=(inputs, labels), references=16)
@@ -156,12 +158,14 @@ def audit(
             with ``predict_proba``, or a function of inputs. Reference models are trained in pairs on complementary
             random halves; without a target, it is trained on a random half, too. The answers of each model are kept
             when it is trained, so that an audit that was interrupted goes on, and one that is repeated trains nothing.
-            Models are trained one after the other in this process: executors take tasks as data, which a function of
-            yours is not.
         data: ``(inputs, labels)``, the rows of the target in its order.
         evaluators: names such as ``"confidence"``, or what `ih.evaluator` returns; by default all that need only
             what was given, without the slow NN attack if there are more than 50,000 rows.
         seed: the seed of halves and trainings.
+        workers: how many processes train reference models at once, with one thread each; what models answer does not
+            depend on it. They are copies of this process, so `train` may be any function; on Linux.
+        device: a GPU, such as ``"cuda:1"``, or several, over which the trainings are spread; each finds its own as
+            ``"cuda"``. By default the function decides alone.
         cache: the folder where answers of trained models are kept; by default a folder of the user's cache.
         progress: whether to show a bar while models are trained.
 
@@ -179,6 +183,7 @@ def audit(
     from imharness.notebook.randomness import say_who_drew
 
     seed, folder, progress = seed_of(seed), folder_of(cache), flag("progress", progress)
+    processes = workers_of(workers, device)
     words = {
         "target": target is not None,
         "shadow": shadow is not None,
@@ -187,7 +192,8 @@ def audit(
         f"references={references}": references is not None and train is not None,
     }
     if train is not None:
-        target, references = trained_for(target, trainer_of(train, data, folder), references, seed, progress)
+        own = trainer_of(train, data, folder)
+        target, references = trained_for(target, own, references, seed, processes, progress)
     elif data is not None:
         raise UsageError("data: is for a training function; give train, too, or leave data out.")
     elif target is None:

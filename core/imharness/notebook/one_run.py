@@ -22,13 +22,14 @@ from imharness.results.tables import ColumnSpec, Row, Table, Value
 FAMILIES = (
     ("any_algorithm", "any algorithm", "holds whatever the algorithm is (Steinke, Nasr & Jagielski 2023)"),
     ("gaussian", "Gaussian", "holds where errors trade off as for Gaussian noise (Mahloujifar et al. 2025)"),
+    ("independent", "Gaussian, independent canaries", "holds where, besides, no canary shows in another's score"),
 )
 """Attribute of the bounds, the label of its row, and what it says."""
 
 
 @dataclass(frozen=True, repr=False)
 class OneRunAudit(Result):
-    """The lower bounds of epsilon that one training run shows, as a table of two rows.
+    """The lower bounds of epsilon that one training run shows, as a table of three rows.
 
     `found` has all numbers in full precision.
     """
@@ -43,8 +44,8 @@ class OneRunAudit(Result):
     def _notes(self) -> list[str]:
         found = self.found
         paid = (
-            f"The confidence is divided among {len(found.tried)} numbers of guesses that were tried "
-            f"({', '.join(map(str, found.tried))}). "
+            f"In the first two rows {len(found.tried)} numbers of guesses were tried "
+            f"({', '.join(map(str, found.tried))}), and the probability of an error is divided among them. "
             if len(found.tried) > 1
             else ""
         )
@@ -53,8 +54,8 @@ class OneRunAudit(Result):
             f"Each epsilon is a lower bound: with {100 * found.confidence:g}% confidence, the training is not "
             f"(epsilon, delta)-private for a smaller one at delta {found.delta:g}. {paid}"
             f"The row any algorithm {FAMILIES[0][2]}; the row Gaussian {FAMILIES[1][2]}, and for DP-SGD with sampled "
-            "batches it is an approximation. A bound of 0 shows nothing, neither that the training is private nor that "
-            "it is not."
+            f"batches it is an approximation; the last row {FAMILIES[2][2]}, which nobody can see from the scores. A "
+            "bound of 0 shows nothing, neither that the training is private nor that it is not."
         ]
 
 
@@ -93,12 +94,13 @@ def audit_one_run(
         delta: the delta of the (epsilon, delta)-differential privacy that is put to the test.
         confidence: the probability with which the bound holds.
         guesses: how many canaries are guessed; choose it before you see scores. By default three numbers are tried, and
-            the confidence is divided among them.
+            the probability of an error is divided among them; half are guessed for the last bound.
         seed: the seed of the coins and of the training.
         cache: the folder where answers of trained models are kept; by default a folder of the user's cache.
 
     Returns:
-        Two lower bounds: one that holds for any algorithm, and a larger one for algorithms like Gaussian noise.
+        Three lower bounds: one that holds for any algorithm, a larger one for algorithms like Gaussian noise, and the
+        largest for such algorithms whose canaries do not act on each other.
 
     Raises:
         UsageError: an argument does not fit, or the coins were not fair.

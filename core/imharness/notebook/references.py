@@ -14,7 +14,7 @@ from imharness.errors import UsageError
 from imharness.notebook.arguments import whole, wrong
 from imharness.notebook.given import array_of
 from imharness.notebook.progress import shown_progress
-from imharness.notebook.trained import Trainer
+from imharness.notebook.trained import Trainer, Training, Workers
 
 COUNT, FEWEST, MOST = 16, 4, 4096
 """The number of reference models that are trained by default, and the bounds of this number."""
@@ -35,7 +35,7 @@ def references_of(given: Any) -> GivenReferences:
 
 
 def trained_for(
-    target: Any, own: Trainer, references: Any, seed: int, progress: bool
+    target: Any, own: Trainer, references: Any, seed: int, workers: Workers, progress: bool
 ) -> tuple[Any, dict[str, npt.NDArray[Any]]]:
     """Return the target, which is trained where it is None, and the answers of trained reference models.
 
@@ -46,15 +46,12 @@ def trained_for(
     if not FEWEST <= count <= MOST:
         raise UsageError(f"references: expected a number from {FEWEST} to {MOST}, got {count}.")
     masks = halves(len(own.labels), count, seed)
-    models = [] if target is not None else [(_half(len(own.labels), "target", seed), "target")]
-    models += [(mask, f"reference {number}") for number, mask in enumerate(masks)]
-    answers = []
+    models = [] if target is not None else [_training(_half(len(own.labels), "target", seed), "target", seed)]
+    models += [_training(mask, f"reference {number}", seed) for number, mask in enumerate(masks)]
     with shown_progress("trained models", progress) as advance:
-        for number, (mask, part) in enumerate(models):
-            answers.append(_answers(own, mask, part, seed))
-            advance(number + 1, len(models))
+        answers = workers.answers(own, models, advance)
     if target is None:
-        target = {"probabilities": answers.pop(0), "labels": own.labels, "member": models[0][0]}
+        target = {"probabilities": answers.pop(0), "labels": own.labels, "member": models[0].chosen}
     return target, {"probabilities": np.stack(answers), "member": masks}
 
 
@@ -72,6 +69,6 @@ def _half(rows: int, part: str, seed: int) -> npt.NDArray[np.bool_]:
     return np.asarray(order < rows // 2)
 
 
-def _answers(own: Trainer, mask: npt.NDArray[np.bool_], part: str, seed: int) -> npt.NDArray[np.float32]:
-    """Return a model's answers; every model has a seed of its own, small enough for any library."""
-    return own.answers(mask, derive_seed("training", part, seed) % 2**31)
+def _training(mask: npt.NDArray[np.bool_], part: str, seed: int) -> Training:
+    """Return the training of a model; every model has a seed of its own, small enough for any library."""
+    return Training(mask, derive_seed("training", part, seed) % 2**31, part)

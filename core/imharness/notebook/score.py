@@ -43,7 +43,7 @@ def score(
             of whole sets, such as FID, compares the set of images with this set, which may have another size.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
 
-    A metric of your own is examined first, for a few seconds, and a warning says which quick check it failed: whether
+    A metric of your own is examined, too, for a few seconds, and a warning says which quick check it failed: whether
     it scores each image alone, the same again, and so on.
 
     Returns:
@@ -57,9 +57,9 @@ def score(
     found = metric_of("metric", metric)
     batch = images_of("images", images)
     place = torch.device(device_of(device))
-    if isinstance(metric, Own):
-        warn_of_failed(found, metric)
     scores = scores_of(found, batch, _references(found, batch, reference), place)
+    if isinstance(metric, Own):  # after what cannot be scored at all: its error says more than a check does
+        warn_of_failed(found, metric)
     say_who_drew()
     return scores
 

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import platformdirs
+import torch
 
 from imharness.errors import UsageError
-from imharness.notebook.arguments import place, wrong
+from imharness.notebook.arguments import listed, place, whole, wrong
 from imharness.notebook.digest import Undigestible, digest_of
 from imharness.notebook.given import array_of
 from imharness.reading.arrays import read_arrays
+from imharness.reading.text import plain
 from imharness.results.identity import digest
+from imharness.running.aside import can_copy, in_copies
+from imharness.running.numerics import fresh_numerics
 
 AT_ONCE = 1024
 """The number of rows that a model answers at once."""
 SHARES_CLOSE = 1e-4
+MOST_WORKERS = 256
+DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 
 
 @dataclass(frozen=True)
@@ -49,20 +57,121 @@ class Trainer:
         """Return the probabilities ``(n, classes)`` for all rows of a model that is trained on the chosen ones.
 
         A model that was trained before, on the same rows with the same seed and by the same code, is not trained again.
+        One thread trains, as in a worker, because the last bits of a sum depend on the number of threads.
         """
-        file = (
-            None
-            if self.folder is None
-            else self.folder / f"{digest([self.identity, np.packbits(chosen).tobytes().hex(), seed])}.npz"
-        )
-        if file is not None and file.is_file():
-            with suppress(UsageError):  # a file that is damaged is made again
-                return read_arrays(file, ["probabilities"])["probabilities"]
-        model = self.train(np.flatnonzero(chosen), seed)
-        found = asked(model, self.inputs, len(self.labels), int(self.labels.max()) + 1)
-        if file is not None:
-            _keep(file, found)
+        kept = self.kept(chosen, seed)
+        if kept is not None:
+            return kept
+        with fresh_numerics():
+            model = self.train(np.flatnonzero(chosen), seed)
+            found = asked(model, self.inputs, len(self.labels), int(self.labels.max()) + 1)
+        if self.folder is not None:
+            _keep(self._file(self.folder, chosen, seed), found)
         return found
+
+    def kept(self, chosen: npt.NDArray[np.bool_], seed: int) -> npt.NDArray[np.float32] | None:
+        """Return the answers of a model that was trained before, or None; a file that is damaged is made again."""
+        if self.folder is not None and (file := self._file(self.folder, chosen, seed)).is_file():
+            with suppress(UsageError):
+                return read_arrays(file, ["probabilities"])["probabilities"]
+        return None
+
+    def _file(self, folder: Path, chosen: npt.NDArray[np.bool_], seed: int) -> Path:
+        return folder / f"{digest([self.identity, np.packbits(chosen).tobytes().hex(), seed])}.npz"
+
+
+@dataclass(frozen=True)
+class Training:
+    """One model of a training function: the rows it is trained on, bool ``(n,)``, its seed, and its name."""
+
+    chosen: npt.NDArray[np.bool_]
+    seed: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Where models are trained.
+
+    Args:
+        count: how many processes train at once; one: this process.
+        devices: what they are spread over; a training finds its own as ``cuda``.
+    """
+
+    count: int = 1
+    devices: tuple[str, ...] = ()
+
+    def answers(
+        self, own: Trainer, trainings: Sequence[Training], advance: Callable[[int, int], None]
+    ) -> list[npt.NDArray[np.float32]]:
+        """Return the answers of each model; `advance` is told how many of them are there.
+
+        Workers are copies of this process, which see the function and the data as they are here, and write what their
+        models answer into the trainer's folder. A copy is made for each model, so that none sees what another left.
+        """
+        if self.count == 1:
+            found = []
+            for training in trainings:
+                with _on(self.devices[:1]):
+                    found.append(own.answers(training.chosen, training.seed))
+                advance(len(found), len(trainings))
+            return found
+        with TemporaryDirectory() as folder:
+            kept = own if own.folder is not None else replace(own, folder=Path(folder))
+            self._train(kept, trainings, advance)
+            return [kept.answers(training.chosen, training.seed) for training in trainings]
+
+    def _train(self, own: Trainer, trainings: Sequence[Training], advance: Callable[[int, int], None]) -> None:
+        """Train what was not trained before."""
+        missing = {str(i): each for i, each in enumerate(trainings) if own.kept(each.chosen, each.seed) is None}
+        done = len(trainings) - len(missing)
+        advance(done, len(trainings))
+
+        def work(item: str) -> str:
+            try:
+                with _on(self.devices[int(item) % len(self.devices) :][:1] if self.devices else ()):
+                    own.answers(missing[item].chosen, missing[item].seed)
+            except Exception as error:  # of the user's function, which may raise anything
+                return str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
+            return ""
+
+        for answer in in_copies(work, list(missing), self.count):
+            if problem := (answer.ended and "its worker ended, perhaps for lack of memory") or answer.found:
+                said = plain(problem).removeprefix("train: ")
+                raise UsageError(f"train: {missing[answer.item].name}: {said}; workers=1 shows where.")
+            done += 1
+            advance(done, len(trainings))
+
+
+def workers_of(workers: Any, device: Any) -> Workers:
+    """Return what the arguments ``workers`` and ``device`` mean; raises `UsageError`."""
+    count = whole("workers", workers)
+    if not 1 <= count <= MOST_WORKERS:
+        raise UsageError(f"workers: expected a number from 1 to {MOST_WORKERS}, got {count}.")
+    names = (
+        ()
+        if device is None
+        else (device,)
+        if isinstance(device, str)
+        else tuple(listed("device", device, "a name or a list"))
+    )
+    for name in names:
+        if not (isinstance(name, str) and DEVICE.fullmatch(name)):
+            raise wrong("device", "cpu, cuda, cuda:N, or a list of them", name)
+    if count > 1 and not can_copy():
+        raise UsageError("workers: this system cannot copy a process, as Linux can; leave workers out.")
+    used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    if count > 1 and used and names != ("cpu",):
+        raise UsageError(
+            "workers: this process has used the GPU, so that copies of it cannot; audit before anything else touches "
+            'CUDA, leave workers out, or train with device="cpu".'
+        )
+    return Workers(count, names)
+
+
+def _on(device: Sequence[str]) -> AbstractContextManager[Any]:
+    """Make a GPU the one that ``cuda`` means."""
+    return torch.cuda.device(device[0]) if device and device[0].startswith("cuda:") else nullcontext()
 
 
 def folder_of(cache: Any) -> Path:
@@ -99,8 +208,6 @@ def asked(model: Any, inputs: Any, rows: int, classes: int) -> npt.NDArray[np.fl
     `model` is a torch module, which is called in evaluation mode, or has a method ``predict_proba``, or is a function
     of inputs. Outputs that are no probabilities count as logits.
     """
-    import torch
-
     if isinstance(model, torch.nn.Module):
         device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
         model.eval()

@@ -21,7 +21,7 @@ def controls_of(query: Query, kind: str = "") -> dict[str, str]:
 
     Empty where the query knows no facts of components.
     """
-    return _texts(query, "control", kind)
+    return facts_of(query, "control", kind)
 
 
 def flags_of(
@@ -32,7 +32,7 @@ def flags_of(
     That is what an audit of the track found, each decision that flags the entry or a part of it, and each quick check
     that one failed: an entry such as ``a + b`` has the parts ``a`` and ``b``. What was not examined failed none.
     """
-    failed = {label: tuple(json.loads(text)) for label, text in _texts(query, FAILED_CHECKS).items()}
+    failed = {label: tuple(json.loads(text)) for label, text in facts_of(query, FAILED_CHECKS).items()}
     known = audited or {}
     found = {
         own: (*known.get(own, ()), *(f for part in own.split(" + ") for f in failed.get(part, ()))) for own in entries
@@ -40,8 +40,11 @@ def flags_of(
     return {entry: lines for entry, lines in found.items() if lines}
 
 
-def _texts(query: Query, column: str, kind: str = "") -> dict[str, str]:
-    """Return label -> the text in a column of the view ``components``, where there is one."""
+def facts_of(query: Query, column: str, kind: str = "") -> dict[str, str]:
+    """Return label -> the text in a column of the view ``components``, where there is one.
+
+    `kind`: of which components; empty: of all. Empty where the query knows no facts of components.
+    """
     known = query("SELECT column_name FROM information_schema.columns WHERE table_name = 'components'")["column_name"]
     if column not in known:
         return {}

@@ -7,10 +7,13 @@ import json
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 import torch
@@ -72,11 +75,70 @@ def in_copy(work: Callable[[], Any], limit_s: float) -> Answer:
     Nothing that it changes changes here. The answer is in JSON. The copy has one thread and no terminal, and cannot use
     CUDA if this process does.
     """
+    copy = _copied(work)
+    try:
+        if not copy.pipe.poll(limit_s):
+            return Answer("", None, f"took longer than {limit_s:g} s")
+        return copy.answer("")
+    finally:
+        copy.end()
+
+
+def in_copies(work: Callable[[str], Any], items: Sequence[str], workers: int) -> Iterator[Answer]:
+    """Yield the answer to each item as it comes, from copies of this process, as `in_copy` makes them.
+
+    Args:
+        work: called with an item in a copy of its own.
+        workers: how many copies there are at once, at least 1. They end with this process, and with the iterator.
+    """
+    left, running = list(items), dict[Any, tuple[str, _Copy]]()
+    try:
+        while left or running:
+            while left and len(running) < workers:
+                item = left.pop(0)
+                copy = _copied(partial(work, item))
+                running[copy.pipe] = (item, copy)
+            for pipe in wait(list(running)):
+                item, copy = running.pop(pipe)
+                answer = copy.answer(item)
+                copy.end()
+                yield answer
+    finally:
+        for _, copy in running.values():
+            copy.end()
+
+
+class _Copy(NamedTuple):
+    """A copy of this process: its number, where its answer comes from, and the end that tells it that we are alive."""
+
+    process: int
+    pipe: Connection
+    alive: Connection
+
+    def answer(self, item: str) -> Answer:
+        """Wait for the answer to an item."""
+        try:
+            return Answer(item, json.loads(self.pipe.recv_bytes()))
+        except (EOFError, OSError):
+            return Answer(item, None, "the copy of the process ended")
+
+    def end(self) -> None:
+        os.kill(self.process, signal.SIGKILL)
+        os.waitpid(self.process, 0)
+        self.pipe.close()
+        self.alive.close()
+
+
+def _copied(work: Callable[[], Any]) -> _Copy:
+    """Start a copy of this process that sends the answer of a function."""
     here, there = Pipe(duplex=False)
+    watched, alive = Pipe(duplex=False)
     with warnings.catch_warnings(action="ignore"):  # of other threads, which a copy does not have
         child = os.fork()
     if child == 0:
         try:
+            alive.close()
+            threading.Thread(target=_end_with, args=(watched,), daemon=True).start()
             with open(os.devnull, "w", encoding="utf-8") as nowhere:
                 sys.stdout = sys.stderr = nowhere
                 torch.set_num_threads(1)  # those of this process are not in the copy, and waiting for them never ends
@@ -84,15 +146,15 @@ def in_copy(work: Callable[[], Any], limit_s: float) -> Answer:
         finally:
             os._exit(0)
     there.close()
-    try:
-        ended = "" if here.poll(limit_s) else f"took longer than {limit_s:g} s"
-        return Answer("", None if ended else json.loads(here.recv_bytes()), ended)
-    except (EOFError, OSError):
-        return Answer("", None, "the copy of the process ended")
-    finally:
-        here.close()
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+    watched.close()
+    return _Copy(child, here, alive)
+
+
+def _end_with(watched: Connection) -> None:
+    """End this process when nobody holds the other end any more."""
+    with suppress(EOFError, OSError):
+        watched.recv_bytes()
+    os._exit(1)
 
 
 def _serve(

@@ -97,6 +97,7 @@ def _settings() -> Iterator[Setting]:
     places = (
         (torch.backends.mkldnn, "enabled", True),
         (torch.backends.cudnn, "benchmark", False),
+        (torch.backends.cudnn, "deterministic", True),  # else two trainings with one seed differ on a GPU
         (torch.backends.cudnn, "allow_tf32", False),  # else convolutions round to 10 bits, which is torch's default
     )
     for place, name, usual in places:

@@ -18,13 +18,15 @@ STEP = 0.1
 """Tables are made again when this further share of a track is done, or after `EVERY_S` seconds."""
 EVERY_S = 60.0
 LOOK_S = 1.0
+AFTER_S = 10.0
+"""Nothing is published before: a run that is over by then makes all its tables at its end, and makes them once."""
 THREAD = "tables meanwhile"
 SHARE = 0.05
 """The share of a run's time that making tables and pages may take."""
 
 
 class TablesMeanwhile:
-    """Publishes each track as soon as its first tables are possible, and again while they fill up.
+    """Publishes each track when its first tables are possible, `AFTER_S` after the start, and again while they fill up.
 
     Args:
         first: track -> keys of the cells of its first table.
@@ -65,11 +67,13 @@ class TablesMeanwhile:
         if self._thread is not None and self._thread.is_alive():
             return
         now = time.monotonic()
+        if self._next_look < 0:
+            self._next_look = self._begun + AFTER_S
+            if (self._site / "index.html").is_file():
+                for track in self._tracks:
+                    track.earlier(outcome, self._store.ranked())
         if now < self._next_look:
             return
-        if self._next_look < 0 and (self._site / "index.html").is_file():
-            for track in self._tracks:
-                track.earlier(outcome, self._store.ranked())
         whole = now - self._begun + (left_s or 0.0)
         affordable = self.spent_s + self._last <= SHARE * whole
         due = [track for track in self._tracks if track.is_due(outcome, now, affordable=affordable)]

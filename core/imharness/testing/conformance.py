@@ -20,7 +20,7 @@ from imharness.components.registry import checked_offer
 from imharness.contracts.component import Component
 from imharness.errors import ContractError, HarnessError, PluginError, Unavailable, UsageError
 from imharness.testing.devices import on_accelerator, stays
-from imharness.testing.placement import ACCELERATOR, MAC
+from imharness.testing.placement import ACCELERATOR, MAC, prepare
 from imharness.testing.probe import Probe
 from imharness.testing.probes import probe_of
 from imharness.testing.usual import again, copied, usual, usual_inputs
@@ -117,6 +117,8 @@ def trials(component: Component, seed: int = 0) -> list[Trial]:
     probe = probe_of(component, seed)
     if probe is None:
         return found
+    if not component.isolation:
+        prepare()
     found += [Trial(component, name, _if_here(component, work)) for name, work in quick_checks(component, probe)]
     found += [Trial(component, name, _if_here(component, work)) for name, work in _on_devices(component, probe)]
     for field, value, side in _ends(component):

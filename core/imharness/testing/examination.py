@@ -37,6 +37,7 @@ from imharness.running.aside import can_copy, each_aside, in_copy
 from imharness.testing.conformance import IN_PLACE, CheckResult, Trial, quick_checks
 from imharness.testing.devices import stays
 from imharness.testing.on_data import checks_on_data
+from imharness.testing.placement import prepare
 from imharness.testing.probes import probe_of
 
 CHECKS = 3
@@ -174,6 +175,7 @@ def _results(component: Component, images: Sequence[Images], seed: int) -> Itera
     if images and isinstance(component, Purification | NoReferenceMetric | FullReferenceMetric):
         height, width = images[0].shape[2:]
         probe.sizes = ((3, height, width), (1, height, width), (4, height, width))
+    prepare()
     placed = Trial(component, IN_PLACE, lambda: stays(component, probe, often=None), LIMIT_S)
     first = _in_copy(placed)  # before a call leaves something in the object, such as a tensor for the next one
     for name, work in quick_checks(component, probe):

@@ -9,6 +9,7 @@ import torch
 
 from imharness.contracts.membership_evaluator import (
     LastLayerGradients,
+    LayerGradients,
     MembershipEvaluator,
     MembershipQuery,
     References,
@@ -31,6 +32,9 @@ ROWS_OF_TARGET = tuple(
         "robustness.target",
         "gradients.target_error",
         "gradients.target_features",
+        "layers.target_inputs",
+        "layers.target_slopes",
+        "layers.target_norms",
     )
 )
 """The parts of a query whose first axis is the target's rows."""
@@ -64,6 +68,12 @@ class EvaluatorProbe(Probe):
             robustness=Robustness(draw(m), own) if "robustness" in reads else None,
             gradients=LastLayerGradients(draw(m, CLASSES), draw(m, 5), errors, features)
             if "gradients" in reads
+            else None,
+            layers=LayerGradients(
+                torch.tensor([[5, 4], [4, CLASSES]]),
+                *(draw(rows, width) for rows in (m, n) for width in (9, 4 + CLASSES, 2)),
+            )
+            if "layers" in reads
             else None,
         )
         return joined({"query": tensors(self.contract.arguments["query"], query)})

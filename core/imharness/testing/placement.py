@@ -17,7 +17,6 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-import torch._dynamo  # else FakeTensorMode imports it in the first trial, whose time limit may interrupt the import
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._mode_utils import no_dispatch
@@ -272,6 +271,15 @@ def _culprit() -> str:
             return "" if own else f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
+
+
+def prepare() -> None:
+    """Import what the first operation on the simulated accelerator would import, in about 2 s.
+
+    Before a trial, whose time limit may interrupt the import, and before copies of this process, each of which would
+    import it again. Components that run elsewhere need none of it.
+    """
+    import torch._dynamo  # noqa: F401
 
 
 @contextmanager

@@ -34,7 +34,7 @@ function ticks(low, high) {
 function sentence(index, first, second, { difference: { value, low, high } }, own, unit) {
   const ahead = own.filter((part) => part.value > 0).length, behind = own.filter((part) => part.value < 0).length;
   const mean = `${fixed(value, index.decimals)}${Number.isFinite(low) ? ` [${fixed(low, index.decimals)}, ${fixed(high, index.decimals)}]` : ""}`;
-  const shown = low > 0 ? `${first} is shown to be better than ${second}` : high < 0 ? `${second} is shown to be better than ${first}` : `These data do not tell ${first} from ${second}`;
+  const shown = low > 0 ? `${first} is shown to be better than ${second}` : high < 0 ? `${second} is shown to be better than ${first}` : `This data cannot tell ${first} from ${second}`;
   return `${shown}. ${first} is ahead on ${ahead} and behind on ${behind} of ${several(own.length, unit)}, by ${mean} on average.`;
 }
 

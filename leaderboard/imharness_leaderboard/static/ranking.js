@@ -271,8 +271,8 @@ class Ranking {
     if (!found.first) return `With ${chosen}: no entry may win, as each lacks an attack, is flagged, or does not pass a gate: there is no winner.`;
     const first = by.get(found.first), held = `${this.facts.measure} ${this.text(first.worst.value)}`;
     if (found.beaten) return `With ${chosen}: no entry that may be best is better than every control: ${this.name(found.rival)} is shown to be better than ${this.name(found.first)} (${held}).`;
-    if (!found.proven.length) return `With ${chosen}: these data cannot tell ${this.name(found.first)} (${held}) from ${this.name(found.rival)}, a control.`;
-    if (!found.winner) return `With ${chosen}: ${this.list(found.may)} may be best: these data do not show which. ${found.controls ? `Better than every control: ${this.list(found.proven)}.` : "No control was measured here."}`;
+    if (!found.proven.length) return `With ${chosen}: this data cannot tell ${this.name(found.first)} (${held}) from ${this.name(found.rival)}, a control.`;
+    if (!found.winner) return `With ${chosen}: ${this.list(found.may)} may be best: this data does not tell which. ${found.controls ? `Better than every control: ${this.list(found.proven)}.` : "No control was measured here."}`;
     const rank = first.rank.low === null ? "" : `, rank ${first.rank.low}–${first.rank.high}`;
     return `With ${chosen}: ${this.name(found.first)} holds ${held}${rank}, and is shown to be better than each other entry that may win${found.controls ? ", and than every control" : "; no control was measured here"}.`;
   }

@@ -1,7 +1,8 @@
 """DP: randomised smoothing behind several steps of a diffusion model, with votes.
 
-The defaults cost two passes of the network per copy. In table 3 of Guardians of Image Quality, DP takes 71 s longer
-than plain smoothing and DDRS, with its one pass, 28.7 s: 2.5 passes.
+The defaults cost two passes of the network per copy, as in the scripts of the authors of Guardians of Image Quality
+(repository katiashh/certified-iqa-defenses, ``DensePure-master/calc_dp_*.py``): two steps, one seed, no vote. In their
+table 3, DP takes 71 s longer than plain smoothing and DDRS, with its one pass, 28.7 s: 2.5 passes.
 """
 
 import torch

@@ -50,6 +50,7 @@ class Cnniqa(NoReferenceMetric):
         higher_means="worse_quality",
         bounds=(8.835, 76.449),
         unit="DMOS",
+        architecture="CNN",
         paper="kang2014",
     )
 

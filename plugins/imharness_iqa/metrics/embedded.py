@@ -23,7 +23,7 @@ class _Embedded(TrainableMetric):
         return trained(self.fresh(), self.info.id.partition("/")[2], device)
 
 
-def _info(name: str, version: str, bounds: tuple[float, float]) -> MetricInfo:
+def _info(name: str, version: str, bounds: tuple[float, float], architecture: str = "CNN") -> MetricInfo:
     return MetricInfo(
         id=f"harness/{name}",
         version=version,
@@ -31,6 +31,7 @@ def _info(name: str, version: str, bounds: tuple[float, float]) -> MetricInfo:
         bounds=bounds,
         unit="minus severity",
         labelled="a small network trained for this package",
+        architecture=architecture,
     )
 
 
@@ -51,7 +52,7 @@ class EmbeddedResidual(_Embedded):
 class EmbeddedTransformer(_Embedded):
     """Small transformer, trained for this package on a severity ladder, not on human judgements."""
 
-    info = _info("embedded-transformer", "3", (-4.919, -0.059))
+    info = _info("embedded-transformer", "3", (-4.919, -0.059), "transformer")
     fresh = TransformerQuality
 
 

@@ -72,6 +72,7 @@ class Fpr(NoReferenceMetric):
         higher_means="better_quality",
         bounds=(47.22482681274414, 77.04672241210938),
         unit="MOS",
+        architecture="custom",
         paper="chen2022",
     )
 

@@ -156,6 +156,7 @@ class KonCept512(TrainableMetric):
         higher_means="better_quality",
         bounds=(26.40314292907715, 66.86933898925781),
         unit="MOS",
+        architecture="CNN",
         paper="hosu2020",
     )
 

@@ -78,6 +78,7 @@ class Linearity(TrainableMetric):
         higher_means="better_quality",
         bounds=(25.780681610107422, 83.22696685791016),
         unit="MOS",
+        architecture="CNN",
         paper="li2020",
     )
 

@@ -49,7 +49,13 @@ class MetaIqa(NoReferenceMetric):
     """ResNet-18 with meta-learnt knowledge of distortions."""
 
     info = MetricInfo(
-        id="harness/meta-iqa", version="1", higher_means="better_quality", bounds=(0.0, 1.0), unit="1", paper="zhu2020"
+        id="harness/meta-iqa",
+        version="1",
+        higher_means="better_quality",
+        bounds=(0.0, 1.0),
+        unit="1",
+        architecture="CNN",
+        paper="zhu2020",
     )
 
     def assets(self) -> tuple[Asset, ...]:

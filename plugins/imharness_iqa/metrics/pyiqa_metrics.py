@@ -48,9 +48,19 @@ class _Pyiqa(NoReferenceMetric):
         return pyiqa.create_metric(self.name, device=device, as_loss=True).eval().requires_grad_(False).net
 
 
-def _info(id: str, bounds: tuple[float, float], paper: str, version: str = "1") -> MetricInfo:
+def _info(
+    id: str, bounds: tuple[float, float], paper: str, version: str = "1", architecture: str = "transformer"
+) -> MetricInfo:
+    """Return what tables say of a metric; the architecture is what Guardians of Image Quality counts it among."""
     return MetricInfo(
-        id=id, version=version, higher_means="better_quality", bounds=bounds, unit="1", labelled=LABEL, paper=paper
+        id=id,
+        version=version,
+        higher_means="better_quality",
+        bounds=bounds,
+        unit="1",
+        labelled=LABEL,
+        architecture=architecture,
+        paper=paper,
     )
 
 
@@ -92,7 +102,7 @@ class Paq2Piq(_Pyiqa):
     """ResNet-18 with region pooling, trained on patches and pictures (pyiqa, non-commercial)."""
 
     name, weights = "paq2piq", "P2P_RoIPoolModel-fit.10.bs.120-ca69882e.pth"
-    info = _info("harness/paq2piq", (58.3803939819336, 84.1711196899414), "ying2020")
+    info = _info("harness/paq2piq", (58.3803939819336, 84.1711196899414), "ying2020", architecture="CNN")
 
 
 @hookimpl

@@ -45,6 +45,7 @@ class Spaq(NoReferenceMetric):
         higher_means="better_quality",
         bounds=(21.749107360839844, 77.75585174560547),
         unit="MOS",
+        architecture="CNN",
         paper="fang2020",
     )
 

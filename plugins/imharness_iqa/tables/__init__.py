@@ -43,6 +43,7 @@ def report(query: Query, share: float, least: float = 0.0, fewest: int = BOTH_HA
     ranking = worst.ranking(study, rules, had)
     order = [row.label for row in ranking.tables[0].rows]
     distorted = measured.report(query, study, rules)
+    draws = sampling.report(query, study)
     tables = [
         *cost.tables(query, worst.Worst(study, rules)),
         *breaks.tables(study, rules, order, had),
@@ -53,10 +54,10 @@ def report(query: Query, share: float, least: float = 0.0, fewest: int = BOTH_HA
         *trained.tables(study),
         *certified.tables(query, study.note),
         *certified_order.tables(query, study.note),
-        *grouped.tables(study),
+        *grouped.tables(study, grouped.architectures(query)),
         *parameters.tables(study),
         *transfer.tables(query, study),
-        *sampling.tables(query, study),
+        *draws.tables,
         *distortion.tables(query),
         *strengths.tables(query),
         *compared.tables(query),
@@ -64,6 +65,6 @@ def report(query: Query, share: float, least: float = 0.0, fewest: int = BOTH_HA
     return ranking + TrackReport(
         tables=tables,
         comparisons=overall.comparisons(study),
-        charts=[*pictures.charts([*ranking.tables, *tables]), *distorted.charts],
+        charts=[*pictures.charts([*ranking.tables, *tables]), *distorted.charts, *draws.charts],
         examples=pictures.examples(query),
     )

@@ -1,8 +1,13 @@
-"""Tables by strength (11), by metric (12, 13), by attack type (14), by group of defenses (18) and by data set (19)."""
+"""Tables by strength (11), by metric (12, 13), by attack type (14), by group of defenses (18) and by data set (19).
 
-from collections.abc import Sequence
+A table by architecture of the metrics has what figure 4 plots.
+"""
 
+from collections.abc import Collection, Mapping
+
+from imharness.contests import facts_of
 from imharness.tables import Row, Table, Value
+from imharness.tracks import Query
 from imharness_iqa.tables.attackers import COMMON
 from imharness_iqa.tables.data import KINDS, PAPER, Study, column
 from imharness_iqa.tables.part import Part
@@ -12,19 +17,43 @@ BY = {
     "metric": (f"Tables 12 and 13 of {PAPER}: by metric", ("d", "r", "srocc")),
     "type": (f"Table 14 of {PAPER}: by type of attack", ("d", "r", "srocc", "psnr", "ssim")),
     "dataset": (f"Table 19 of {PAPER}: by data set", ("d", "r", "srocc")),
+    "architecture": (f"Figure 4 of {PAPER}: by architecture of the metric", ("d", "r", "srocc")),
 }
 STRENGTH_ORDER = ("weak", "medium", "strong")
 GROUP_COLUMNS = ("dd", "d", "rd", "r", "srocc", "psnr")
+FACETS = {"architecture": "metric"}
+"""The facet by which conditions are told apart, where it is not the one of the same name."""
+OF_CLEAN = ("dataset", "metric")
+"""The facets of clean images, which no attack has changed."""
+CLEAN = "clean, "
+OF_CLEAN_TEXT = "Spearman correlation of f(D(x)) with the quality labels."
+Groups = Mapping[str, Collection[str]]
+"""Group -> the values of its facet."""
 
 
-def tables(study: Study) -> list[Table]:
-    """Return a table for each grouping with at least two groups, for either half of the attacks."""
-    found = []
+def tables(study: Study, architectures: Mapping[str, str] | None = None) -> list[Table]:
+    """Return a table for each grouping with at least two groups, for either half of the attacks.
+
+    `architectures`: metric -> what its network is made of; metrics that are not in it are in no such group.
+    """
+    found, known = [], study.reported.of(*study.chosen)
     for facet in BY:
-        groups = sorted(study.reported.of(*study.chosen).values(facet), key=_order)
+        groups: Groups = {name: (name,) for name in sorted(known.values(FACETS.get(facet, facet)), key=_order)}
+        if facet == "architecture":
+            groups = _gathered({name: own for name, own in (architectures or {}).items() if name in groups})
         if len(groups) > 1:
             found += [_by(study, facet, groups, kind) for kind in KINDS]
     return [*found, _defense_groups(study)]
+
+
+def architectures(query: Query) -> dict[str, str]:
+    """Return metric -> what its network is made of, where the metric says so."""
+    return facts_of(query, "architecture", "metric")
+
+
+def _gathered(kinds: Mapping[str, str]) -> Groups:
+    """Return kind -> the names that have it, both sorted."""
+    return {kind: [name for name in sorted(kinds) if kinds[name] == kind] for kind in sorted({*kinds.values()})}
 
 
 def _order(group: str) -> tuple[int, str]:
@@ -35,13 +64,16 @@ def _value(part: Part, name: str) -> Value:
     return part.correlation() if name == "srocc" else part.mean(name)
 
 
-def _by(study: Study, facet: str, groups: Sequence[str], kind: str) -> Table:
+def _by(study: Study, facet: str, groups: Groups, kind: str) -> Table:
     title, shown = BY[facet]
-    half = study.reported.where(attacker=kind)
-    parts = {group: (half.where(**{facet: group}), shown) for group in groups}
+    half, by = study.reported.where(attacker=kind), FACETS.get(facet, facet)
+    parts = {group: (half.where(**{by: names}), shown) for group, names in groups.items()}
+    if by in OF_CLEAN:
+        clean = study.reported_clean
+        parts |= {f"{CLEAN}{group}": (clean.where(**{by: names}), ("srocc",)) for group, names in groups.items()}
     if kind == "adaptive":
         common = study.reported.where(attacker=COMMON)
-        parts |= {f"fixed, {group}": (common.where(**{facet: group}), ("d",)) for group in groups}
+        parts |= {f"fixed, {group}": (common.where(**{by: names}), ("d",)) for group, names in groups.items()}
     rows = []
     for defense in study.chosen:
         if half.of(defense).lines():
@@ -49,14 +81,21 @@ def _by(study: Study, facet: str, groups: Sequence[str], kind: str) -> Table:
                 f"{group}_{name}": _value(p.of(defense), name) for group, (p, names) in parts.items() for name in names
             }
             rows.append(Row(label=defense, values=values))
+    of = "; ".join(f"{group}: {', '.join(names)}" for group, names in groups.items()) if by != facet else ""
     return Table(
         id=f"by-{facet}-{kind}",
         title=f"{title}, {kind} attacks",
         caption="Each image counts once, with its mean over the conditions of the group."
+        + (f" {of}." if of else "")
         + (" Fixed: the same attacks without knowledge of the defense." if kind == "adaptive" else "")
         + study.half,
         entry="defense",
-        columns=tuple(column(name, group) for name in shown for group, (_, names) in parts.items() if name in names),
+        columns=tuple(
+            column(name, group, text=OF_CLEAN_TEXT if group.startswith(CLEAN) else "")
+            for name in shown
+            for group, (_, names) in parts.items()
+            if name in names
+        ),
         rows=tuple(rows),
         note=study.note,
     )
@@ -75,7 +114,7 @@ def _defense_groups(study: Study) -> Table:
         rows.append(Row(label=group, title=", ".join(defenses), values=values))
     columns = [column(name, kind) for name in GROUP_COLUMNS for kind in KINDS]
     columns.append(column("d", "fixed, conditions of adaptive", "common_d"))
-    columns.append(column("srocc", "clean", "srocc_clean", "Spearman correlation of f(D(x)) with the quality labels."))
+    columns.append(column("srocc", "clean", "srocc_clean", OF_CLEAN_TEXT))
     return Table(
         id="by-group",
         title=f"Table 18 of {PAPER}: by group of defenses",

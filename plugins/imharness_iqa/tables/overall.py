@@ -1,4 +1,4 @@
-"""Table 2, tables 10 and 15 to 17 (who beats whom), and table 20 (rank and linear correlation)."""
+"""Table 2, tables 10 and 15 to 17 (who beats whom), table 20 (rank and linear correlation) and figure 11."""
 
 from imharness.tables import Column, ColumnSpec, PairedScores, Row, Table, Value, Wins, compared, missing, ranked
 from imharness_iqa.tables.attackers import COMMON
@@ -12,12 +12,14 @@ POOLED = ("dataset", "labels")
 """Conditions of tables 10 and 15 to 17 do not carry the data set: their shares are multiples of 1/351, which is 13
 attacks at three strengths on 9 metrics. The labels belong to the data set."""
 SAME = "fixed, conditions of adaptive"
+REFERENCES = ("d", "dd", "r", "rd")
+"""Measures against the clean score, each followed by the one against the score of the defended clean image."""
 NO_GRADIENT = "no attack through this defense"
 
 
 def tables(study: Study) -> list[Table]:
-    """Return table 2 and the correlations."""
-    return [_main(study), _correlations(study)]
+    """Return table 2, the correlations, and what figure 11 plots."""
+    return [_main(study), _correlations(study), _references(study)]
 
 
 def _main(study: Study) -> Table:
@@ -73,6 +75,30 @@ def _compared(part: Part, name: str) -> Value:
     if not part.lines():
         return missing(NO_GRADIENT)
     return part.correlation(resampled=True) if name == "srocc" else part.mean(name)
+
+
+def _references(study: Study) -> Table:
+    halves = {kind: study.reported.where(attacker=kind) for kind in KINDS}
+    rows = [
+        Row(
+            label=defense,
+            values={
+                f"{k}_{name}": _compared(half.of(defense), name) for k, half in halves.items() for name in REFERENCES
+            },
+        )
+        for defense in study.chosen
+    ]
+    return Table(
+        id="references",
+        title=f"Figure 11 of {PAPER}: against the clean score, and against the defended one",
+        caption="Does it matter what an attacked image is compared with? D and R compare its score behind the defense "
+        "with that of the clean image, D^D and R^D with that of the clean image behind the defense. They differ for "
+        "a defense that changes the scores of clean images." + study.half,
+        entry="defense",
+        columns=tuple(column(name, kind) for name in REFERENCES for kind in KINDS),
+        rows=tuple(rows),
+        note=study.note,
+    )
 
 
 def comparisons(study: Study) -> list[PairedScores]:

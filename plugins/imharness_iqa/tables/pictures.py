@@ -7,7 +7,7 @@ from imharness.tracks import Query
 
 
 def charts(tables: Sequence[Table]) -> list[Chart]:
-    """Return scatter plots of the ranking, of table 2 and of the parameter study."""
+    """Return scatter plots of the ranking, of table 2, of both references and of the parameter study."""
     present = {table.id for table in tables}
     found = [
         Chart(
@@ -42,6 +42,16 @@ def charts(tables: Sequence[Table]) -> list[Chart]:
             front=True,
             caption="The same attacks on the same metrics, once without and once with knowledge of the defense. A "
             "defense far above the others of its column was robust only to attacks that did not know it.",
+        ),
+        Chart(
+            id="references",
+            title="Change against the clean score and against the defended one",
+            kind="scatter",
+            table="references",
+            x="fixed_dd",
+            y="fixed_d",
+            caption="D against D^D of fixed attacks. A defense far above the others of its column moves the scores of "
+            "clean images, too.",
         ),
         Chart(
             id="parameters",

@@ -10,19 +10,19 @@ mean may lie from the mean over draws.
 A second table is as published (appendix A.3.1): four scores of each metric, black-box attack and purification in each
 draw, and the test over the draws of these. Its numbers are not independent, as each draw has the same cells, so its p
 is rather too large. The text has lost the names of the scores; their sizes and variances are those of D, SROCC, R and
-SSIM.
+SSIM. A chart for each of the four shows their distribution in every draw, as figure 6 does.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import scipy
 
 from imharness.errors import UsageError
 from imharness.stats import NotTestable, kruskal_wallis
-from imharness.tables import ColumnSpec, Row, Table, Value, missing
-from imharness.tracks import Query
+from imharness.tables import Chart, ColumnSpec, Row, Series, Table, Value, missing
+from imharness.tracks import Query, TrackReport
 from imharness_iqa.sampling import CLUSTERS, clusters_of, disjoint
 from imharness_iqa.tables.correlation import correlations
 from imharness_iqa.tables.data import COMPUTED, PAPER, PHOTOGRAPH, Columns, Study, load, read_sources
@@ -37,32 +37,32 @@ SCORES = {"source": "f(x)", "attacked": "f(x')", "defended": "f(D(x))", "score":
 PUBLISHED = {"d": "D / 100", "srocc": "SROCC", "r": "R", "ssim": "SSIM"}
 
 
-def tables(query: Query, study: Study) -> list[Table]:
-    """Return the table for each data set with at least twice as many photographs as a subset has images."""
+def report(query: Query, study: Study) -> TrackReport:
+    """Return tables and charts for each data set with at least twice as many photographs as a subset has images."""
     return _all(query, lambda: study, PER_CLUSTER, study.note)
 
 
 def studies(query: Query, per_cluster: int) -> list[Table]:
     """Return the table for every data set that is large enough; raises `UsageError` if none is."""
     read_sources(query)
-    found = _all(query, lambda: load(query), per_cluster, "")
+    found = _all(query, lambda: load(query), per_cluster, "").tables
     if not found:
         raise UsageError(
             f"no data set of this store has {2 * per_cluster * CLUSTERS} photographs, enough for two draws."
         )
-    return found
+    return list(found)
 
 
-def _all(query: Query, study: Callable[[], Study], per_cluster: int, note: str) -> list[Table]:
+def _all(query: Query, study: Callable[[], Study], per_cluster: int, note: str) -> TrackReport:
     if not query.steps >= COMPUTED:
-        return []
+        return TrackReport()
     features, fewest = query(_FEATURES), 2 * per_cluster * CLUSTERS
     counts = Counter(features["dataset"].tolist())
     large = sorted(dataset for dataset, n in counts.items() if n >= fewest)
     if not large:
-        return []
+        return TrackReport()
     own = study()
-    scores, tables = photograph_means(query, own), []
+    scores, tables, charts = photograph_means(query, own), list[Table](), list[Chart]()
     black_box = own.attacked.where(attacker="fixed", type="black-box").of(*own.chosen)
     for dataset in large:
         mine = _of(dataset, features)
@@ -70,8 +70,11 @@ def _all(query: Query, study: Callable[[], Study], per_cluster: int, note: str) 
             tables.append(validity(dataset, mine, scores[dataset], note, per_cluster))
         part = black_box.where(dataset=dataset)
         if len(_seen(part)) >= fewest:
-            tables.append(published(dataset, mine, part, note, per_cluster))
-    return tables
+            names, _, draws = drawn(mine, _seen(part), per_cluster)
+            found = by_draw(part, [names[draw] for draw in draws])
+            tables.append(published(dataset, found, note))
+            charts += distributions(dataset, found)
+    return TrackReport(tables=tables, charts=charts)
 
 
 def _seen(part: Part) -> set[str]:
@@ -92,7 +95,7 @@ def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cl
     for key, label in SCORES.items():
         rows.append(Row(label=label, values=over_draws(scores[key].astype(float)[order], cluster, draws)))
     return Table(
-        id=f"sampling-{dataset.replace('/', '-').split('[')[0]}",
+        id=f"sampling-{_short(dataset)}",
         title=f"Table 5 of {PAPER}: does the subset matter? {dataset}",
         caption=f"{len(draws)} draws without a common image, of up to {per_cluster} images from each of {CLUSTERS} "
         "clusters of spatial information, colourfulness and quality label. Scores over the range of the metric, 1 the "
@@ -126,22 +129,51 @@ def drawn(features: Columns, known: set[str], per_cluster: int) -> tuple[np.ndar
     return features["name"].astype(str)[own], cluster, disjoint(cluster, per_cluster, DRAWS)
 
 
-def published(dataset: str, features: Columns, part: Part, note: str, per_cluster: int) -> Table:
-    """Return mean, variance and p-value of four scores over the draws, each score by metric, attack and defense."""
-    names, _, draws = drawn(features, _seen(part), per_cluster)
-    rows = []
-    for key, found in by_draw(part, [names[draw] for draw in draws]).items():
+def distributions(dataset: str, scores: Mapping[str, np.ndarray]) -> list[Chart]:
+    """Return for each published score the share of cells at or below it in every draw; `scores`: of `by_draw`."""
+    found = []
+    for key, own in scores.items():
+        if own.size:
+            share = tuple((np.arange(1, own.shape[1] + 1) / own.shape[1]).tolist())
+            lines = [
+                Series(label=f"draw {k}", x=tuple(cells.tolist()), y=share)
+                for k, cells in enumerate(np.sort(own, axis=1), 1)
+            ]
+            found.append(
+                Chart(
+                    id=f"sampling-{key}-{_short(dataset)}",
+                    title=f"{PUBLISHED[key]} by draw, {dataset}",
+                    kind="curves",
+                    series=tuple(lines),
+                    x_label=PUBLISHED[key],
+                    y_label="share of cells at or below it",
+                    caption=f"Figure 6 of {PAPER}: the distribution of a score in disjoint draws of photographs. A "
+                    "cell is one metric, fixed black-box attack, strength and purification. If the draw does not "
+                    "matter, the lines lie on each other.",
+                )
+            )
+    return found
+
+
+def _short(dataset: str) -> str:
+    return dataset.replace("/", "-").split("[")[0]
+
+
+def published(dataset: str, scores: Mapping[str, np.ndarray], note: str) -> Table:
+    """Return mean, variance and p-value over the draws of the four scores of `by_draw`."""
+    rows, count = [], max((len(own) for own in scores.values()), default=0)
+    for key, found in scores.items():
         means = found.mean(axis=1) if found.size else np.full(len(found), np.nan)
         try:
             p = Value(value=kruskal_wallis(list(found)).p_value, n=found.size) if found.size else missing("no result")
         except NotTestable as error:
             p = missing(error)
-        told = [Value(value=float(own), n=len(draws)) if found.size else p for own in (means.mean(), means.var())]
+        told = [Value(value=float(own), n=count) if found.size else p for own in (means.mean(), means.var())]
         rows.append(Row(label=PUBLISHED[key], values={"mean": told[0], "variance": told[1], "p": p}))
     return Table(
-        id=f"sampling-scores-{dataset.replace('/', '-').split('[')[0]}",
+        id=f"sampling-scores-{_short(dataset)}",
         title=f"Table 5 of {PAPER}, as published: scores under black-box attacks by draw, {dataset}",
-        caption=f"{len(draws)} draws without a common image. Each score is of one metric, fixed black-box attack, "
+        caption=f"{count} draws without a common image. Each score is of one metric, fixed black-box attack, "
         "strength and purification in one draw. Kruskal-Wallis test over the draws; the same cells are in every draw, "
         "so that p is rather too large.",
         entry="score",

@@ -5,6 +5,7 @@ from imharness_membership.tables.cells import LOW, figures_at, figures_of, score
 from imharness_membership.tables.choice import figures_of_parts, parted
 from imharness_membership.tables.contest import ranked_defenses
 from imharness_membership.tables.defenses import TEST, attack_accuracy, fact, facts_of, rates, tested_of
+from imharness_membership.tables.epochs import by_epoch
 from imharness_membership.tables.evaluators import evaluators, thresholds, unseen_of
 from imharness_membership.tables.pictures import charts
 from imharness_membership.tables.risk import classes, estimates, priors, risk, risk_rows
@@ -37,5 +38,10 @@ def report(query: Query, share: float = 0.05, fpr: float = LOW) -> TrackReport:
     ]
     tested = tested_of(query, scores.entries)
     ranked = ranked_defenses(query, own, kinds, fact(trained, TEST), tested, share)
-    others = TrackReport([table for table in tables if table.rows], [], charts(scores, ranked.tables[0], promised))
+    pictures = charts(scores, ranked.tables[0], promised)
+    if "by_epoch" in query.steps:
+        table, chart = by_epoch(query)
+        tables.append(table)
+        pictures.append(chart)
+    others = TrackReport([table for table in tables if table.rows], [], pictures)
     return ranked + rates(own, kinds, parts, trained) + others

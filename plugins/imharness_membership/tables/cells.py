@@ -222,8 +222,9 @@ def mean_over_splits(numbers: np.ndarray) -> Value:
     """Return the mean of numbers ``(splits,)`` with Student's t interval; equal numbers have no interval.
 
     Splits are few, and each has networks of its own: splits are the repetitions, not rows. Each draws at most a third
-    of the same data set as the target's rows, so that two splits share rows and are not quite independent. Where all
-    splits give the same number, often a rate of zero, an interval of no width would claim certainty.
+    of the same data set as the target's rows, so that two splits share rows and are not quite independent; splits of
+    one pool share all of them, and reference models. Where all splits give the same number, often a rate of zero, an
+    interval of no width would claim certainty.
     """
     found = value_of(t_interval(numbers))
     return found if differ(numbers) else Value(value=found.value, n=found.n)

@@ -14,7 +14,16 @@ from imharness_membership.tables.cells import apart, rows_of
 
 Columns = Mapping[str, np.ndarray]
 RISK = "harness/privacy-risk"
-LEARNT = ("harness/neural", "harness/neural-known", "harness/white-box", "harness/white-box-known")
+LEARNT = (
+    "harness/neural",
+    "harness/neural-known",
+    "harness/neural-per-class",
+    "harness/neural-robust",
+    "harness/white-box",
+    "harness/white-box-known",
+    "harness/white-box-layers",
+    "harness/white-box-layers-known",
+)
 """The evaluators whose score is the logit of a network that learnt membership."""
 ESTIMATES = (RISK, *LEARNT)
 

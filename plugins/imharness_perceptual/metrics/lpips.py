@@ -2,8 +2,9 @@
 
 Zhang et al., CVPR 2018, section 3. `lin` keeps an ImageNet backbone and learns the weights of its channels; `tune`
 trains the backbone further, too; `scratch` trains it from nothing; `baseline` sets every weight to 1; `random`
-does the same on an untrained backbone, as a control. The published `lin` weights come with the package lpips;
-`harness train lpips` writes the other two. This package ships `scratch` on its own small backbone::
+does the same on an untrained backbone, as a control, and `kmeans` on one that saw images without labels. The
+published `lin` weights come with the package lpips; `harness train lpips` writes `tune`, `scratch` and `kmeans`. This
+package ships `scratch` on its own small backbone::
 
     harness train lpips --variant scratch --net embedded --train 'severity-ladder[split=train,size=64,per_photograph=4]'
         --test 'severity-ladder[size=64,per_photograph=3]' --epochs 4 --decay-epochs 4 --learning-rate 0.003
@@ -39,7 +40,9 @@ class Lpips(FullReferenceMetric):
         id="harness/lpips", version="1", higher_means="worse_quality", bounds=(0, 1), unit="1", paper="zhang2018"
     )
     net: Net = Field(default="alex", description="Backbone.")
-    variant: Variant = Field(default="lin", description="What was trained: lin, tune, scratch, baseline or random.")
+    variant: Variant = Field(
+        default="lin", description="What was trained: lin, tune, scratch, kmeans, baseline or random."
+    )
     weights: str = Field(
         default="",
         description="File that `harness train lpips` wrote; empty: published, shipped or among the assets.",

@@ -1,11 +1,12 @@
-"""Trains LPIPS on forced choices: ``harness train lpips --variant lin|tune|scratch``.
+"""Trains LPIPS on forced choices: ``harness train lpips --variant lin|tune|scratch``, or on none: ``kmeans``.
 
 Zhang et al., CVPR 2018, section 3: a small network G (two layers of 32 ReLU, sigmoid) predicts people's choice from the
 pair of distances. It is trained by binary cross-entropy together with the weights of the channels, which are projected
-to be at least 0 after every step. Adam at 1e-4 for 5 epochs and 5 more with linear decay, 50 choices a step. As in the
-published code (lpips.NetLinLayer), half of the squared differences of features are dropped before they are weighted,
-and `scratch` starts from the default initialisation of torchvision's networks, where the paper says random Gaussian
-weights.
+to be at least 0 after every step. With `--loss ranking` the two distances have to differ by a margin instead, which the
+authors tried and found worse (appendix B, without a number). Adam at 1e-4 for 5 epochs and 5 more with linear decay, 50
+choices a step. As in the published code (lpips.NetLinLayer), half of the squared differences of features are dropped
+before they are weighted, and `scratch` starts from the default initialisation of torchvision's networks, where the
+paper says random Gaussian weights.
 """
 
 from collections.abc import Mapping
@@ -21,12 +22,15 @@ from torch import nn
 from imharness.data import ImageSet, Info, hookimpl, seeded_init
 from imharness.errors import UsageError
 from imharness.training import Train, Trained, TrainingContext, WeightTraining
+from imharness_perceptual.stacked_kmeans import stacked_kmeans
 from imharness_perceptual.verdicts import ceiling, credit
 from imharness_vision.lpips import FeatureDistance, Net, published, untrained
 from imharness_vision.weights import weights_in
 
 WIDTH, EPS = 32, 0.01
 SCORED = 100
+CLUSTERED = 160
+"""The largest number of references that `kmeans` sees."""
 DRAWN = 20
 """The number of choices that are drawn for each reference of a ladder."""
 
@@ -42,6 +46,16 @@ class RankingNet(nn.Module):
     def forward(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
         parts = [first, second, first - second, first / (second + EPS), second / (first + EPS)]
         return self.layers(torch.stack(parts, dim=1))[:, 0]
+
+
+def ranking_loss(first: torch.Tensor, second: torch.Tensor, judge: torch.Tensor, margin: float) -> torch.Tensor:
+    """Return by how much the distance of the chosen alternative fails to be smaller by `margin`, a mean.
+
+    A choice counts with the majority of its people: all if they agree, not at all if they are split. `first`, `second`:
+    distances of alternatives 0 and 1, ``(n,)``; `judge`: the share that finds alternative 1 nearer.
+    """
+    majority = 2 * judge - 1
+    return (majority.abs() * F.relu(margin - majority.sign() * (first - second))).mean()
 
 
 class Choices:
@@ -108,15 +122,23 @@ def _drawn(origins: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, np.nd
 class LpipsTraining(WeightTraining):
     """A perceptual distance learnt from forced choices; the card gives its agreement on held-out choices."""
 
-    info = Info(id="harness/lpips", version="3", paper="zhang2018")
-    variant: Literal["lin", "tune", "scratch"] = Field(
-        default="lin", description="What is trained: channel weights, the backbone too, or everything from scratch."
+    info = Info(id="harness/lpips", version="4", paper="zhang2018")
+    variant: Literal["lin", "tune", "scratch", "kmeans"] = Field(
+        default="lin",
+        description="What is trained: channel weights, the backbone too, everything from scratch, or a backbone "
+        "without labels, by k-means on the references, with all weights 1.",
     )
     net: Net = Field(default="alex", description="Backbone.")
     train: str = Field(
         default="harness/distorted-pairs[per_photograph=60,split=train]", description="Data set of forced choices."
     )
     test: str = Field(default="harness/distorted-pairs", description="Held-out forced choices.")
+    loss: Literal["network", "ranking"] = Field(
+        default="network", description="A small network that predicts choices from both distances, or a margin."
+    )
+    margin: float = Field(
+        default=0.1, gt=0, le=100, description="By how much distances must differ, with the ranking loss; ours."
+    )
     start: str = Field(default="", description="File of weights to start from; empty: ImageNet, or none for scratch.")
     epochs: int = Field(default=5, ge=1, le=1000, description="Epochs at the full learning rate.")
     decay_epochs: int = Field(
@@ -137,6 +159,8 @@ class LpipsTraining(WeightTraining):
     def build(self, device: torch.device) -> Train:
         def train(context: TrainingContext) -> Trained:
             rng = context.rng
+            if self.variant == "kmeans":
+                return self._clustered(context, device)
             network = self._network().to(device)
             with seeded_init(rng):
                 ranking = RankingNet().to(device)
@@ -170,7 +194,10 @@ class LpipsTraining(WeightTraining):
                 if torch.rand((), generator=rng) < 0.5:
                     distances, judge = distances[::-1], 1 - judge
                 optimiser.zero_grad(set_to_none=True)
-                F.binary_cross_entropy_with_logits(ranking(*distances), judge).backward()
+                if self.loss == "ranking":
+                    ranking_loss(*distances, judge, self.margin).backward()
+                else:
+                    F.binary_cross_entropy_with_logits(ranking(*distances), judge).backward()
                 optimiser.step()
                 decay.step()
                 with torch.no_grad():
@@ -187,6 +214,20 @@ class LpipsTraining(WeightTraining):
             return Trained(network.state_dict(), {"choices": len(asked), **rounded})
 
         return train
+
+    def _clustered(self, context: TrainingContext, device: torch.device) -> Trained:
+        """Return the network whose filters are the centres of clusters of what the references show."""
+        network = untrained(self.net).to(device).requires_grad_(False)
+        images = context.data["train"]
+        known = sorted({str(name) for name in images.columns["reference"]})
+        place = {name: i for i, name in enumerate(images.names)}
+        drawn = torch.randperm(len(known), generator=context.rng)[:CLUSTERED].tolist()
+        shown = images.load([place[known[i]] for i in drawn]).to(device)
+        test = Choices(context.data["test"])
+        before = test.agreement(network, device)
+        stacked_kmeans(network.backbone, (2 * shown - 1 - network.shift) / network.scale, context.rng)
+        figures = {"2afc_before": before, "2afc_test": test.agreement(network, device)}
+        return Trained(network.state_dict(), {"images": len(drawn), **{k: round(v, 4) for k, v in figures.items()}})
 
     def _network(self) -> FeatureDistance:
         if self.start:

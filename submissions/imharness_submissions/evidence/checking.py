@@ -45,6 +45,8 @@ from imharness_submissions.store_secret import known_secret
 
 DRAWS = 16
 """How often a random entry is asked about each image."""
+SUBMIT = "`harness submissions new NAME --wheel FILE` starts a submission of the package that holds it."
+"""What to do where an attack is handed in instead of images."""
 IMAGES = "evidence-images"
 """The step of the record that holds the images."""
 
@@ -100,13 +102,13 @@ def listed(store: Store, track: str, entry: str, cell: Mapping[str, str]) -> Lis
     known = known_entries(store)
     own = known.registry.track(track)
     if not own.handed_in:
-        raise UsageError(f"{track} takes no images as evidence: hand in the attack, by `harness submissions`.")
+        raise UsageError(f"{track} takes no images as evidence: hand in the attack. {SUBMIT}")
     sweep = store.ranked_from(track)
     if sweep is None or not sweep.cells:
         raise UsageError(f"store {store.address} has no run of {track}.")
     keys = [key for address, key in sweep.cells.items() if address.startswith(f"{own.handed_in[0]} ")]
     records = [record for _, record in store.records(keys) if isinstance(record, TaskRecord)]
-    entries = {ref.label: ref for r in records for ref in r.spec.components.values() if ref.kind in own.ranks}
+    entries = {ref.label: ref for r in records if (ref := _ranked(own, r.spec)) is not None}
     named = {label: ref for label, ref in entries.items() if entry in (label, short(label))}
     named = named or {label: ref for label, ref in entries.items() if entry in _names(label)}
     if len(named) > 1:
@@ -116,16 +118,29 @@ def listed(store: Store, track: str, entry: str, cell: Mapping[str, str]) -> Lis
     ((label, ref),) = named.items()
     if ref.id in known.withdrawn:
         raise UsageError(f"{label} is withdrawn: {known.withdrawn[ref.id]}")
-    found = [r for r in records if ref in r.spec.components.values() and _fits(r.spec, cell)]
+    found = [r for r in records if ref == _ranked(own, r.spec) and _fits(r.spec, cell)]
     if not found:
         raise UsageError(f"{label}: no attack with {_words(cell)} is listed in this store.")
-    apart = {digest([r.spec.components[role].identity() for role in sorted(r.spec.named())]): r.spec for r in found}
-    if len(apart) > 1:
+    apart = {digest([r.spec.components[role].identity() for role in sorted(r.spec.named())]): r for r in found}
+    plain = _plain(list(apart.values()))
+    if len(plain) > 1:
         raise UsageError(
-            f"{len(apart)} attacks on {label} are listed{f' with {_words(cell)}' if cell else ''}; "
-            f"say which by {_differing(list(apart.values()))}."
+            f"{len(plain)} attacks on {label} are listed{f' with {_words(cell)}' if cell else ''}; "
+            f"say which by {_differing([r.spec for r in plain])}."
         )
-    return Listed(own, sweep, known, found[0], ref)
+    return Listed(own, sweep, known, plain[0], ref)
+
+
+def _ranked(track: Track, spec: TaskSpec) -> ComponentRef | None:
+    """Return the entry that a cell is of; a component of that kind in another role, such as a substitute, is none."""
+    return next((ref for role, ref in spec.components.items() if role in track.ranks), None)
+
+
+def _plain(records: Sequence[TaskRecord]) -> list[TaskRecord]:
+    """Return the cells that no other one is a part of: what an attack has besides, such as a substitute, changes no
+    budget."""
+    parts = [{(role, ref.label) for role, ref in r.spec.named().items()} for r in records]
+    return [r for r, own in zip(records, parts, strict=True) if not any(other < own for other in parts)]
 
 
 def _fits(spec: TaskSpec, cell: Mapping[str, str]) -> bool:
@@ -147,7 +162,8 @@ def _names(label: str) -> set[str]:
 def _differing(specs: Sequence[TaskSpec]) -> str:
     """Say by which `--cell` cells can be told apart, with the values of each field that differs."""
     fields = [_fields(spec) for spec in specs]
-    values = {name: dict.fromkeys(own.get(name, "") for own in fields) for name in fields[0]}
+    names = dict.fromkeys(name for own in fields for name in own)
+    values = {name: dict.fromkeys(own[name] for own in fields if name in own) for name in names}
     return "; ".join(f"--cell {name}={_joined(own)}" for name, own in values.items() if len(own) > 1)
 
 

@@ -33,6 +33,8 @@ IMAGES = 5_000
 PIXELS = 400_000_000
 """The most pixels of all images together: 1.2 GB of 8-bit values."""
 FILE_BYTES = 512 * MIB
+DEPTH_AND_COLOURS = b"\x08\x02"
+"""Two bytes of the first chunk of a PNG with 8 bits for each of three colours: no table of colours, no alpha."""
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 PLACE = rf"^({_PART}/)*{_PART}\.(png|npz:[A-Za-z0-9_-]+)$"
 
@@ -143,7 +145,7 @@ def read_evidence(folder: Path) -> HandedIn:
 def _picture(file: Path) -> Pixels:
     content = read_bytes(file, FILE_BYTES, links=False)
     found = read_pixels(file, content)
-    if not content.startswith(b"\x89PNG") or other_than_rgb(file):
+    if not content.startswith(b"\x89PNG") or content[24:26] != DEPTH_AND_COLOURS or other_than_rgb(file):
         raise UsageError(f"{file.name} is not a PNG of three colours with 8 bits each.")
     return np.ascontiguousarray(found)
 

@@ -1,4 +1,7 @@
-"""Writes a folder of evidence to start from: the originals as PNG, their digests, and what they are held against."""
+"""Writes a folder of evidence to start from: the originals as PNG, their digests, and what they are held against.
+
+For an entry that compares images, their references lie beside them.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from imharness.cli.commands import context
+from imharness.contracts.full_reference_metric import FullReferenceMetric
+from imharness.contracts.image_dataset import ImageSet
 from imharness.errors import UsageError
 from imharness.results.store import Store
-from imharness_submissions.evidence.checking import listed
+from imharness_submissions.evidence.checking import SUBMIT, listed
 from imharness_submissions.evidence.folder import FILE
 from imharness_submissions.manifest import PLACEHOLDERS
 from imharness_submissions.starting import toml_lines
@@ -25,20 +31,23 @@ def start_evidence(folder: Path, store: Store, track: str, entry: str, cell: Map
     found = listed(store, track, entry, cell)
     spec = found.cell.spec
     if spec.split:
-        raise UsageError("the images of a secret split are not handed out: hand in the attack, as a submission.")
+        raise UsageError(f"the images of a secret split are not handed out: hand in the attack. {SUBMIT}")
     if folder.exists():
         raise UsageError(f"{folder} exists already.")
     dataset = found.known.registry.revive(spec.components["dataset"])
     images = context({"dataset": dataset}, limit=spec.limit).images()
     names = set(store.rows(found.cell)["name"])
+    compares = isinstance(found.known.registry.revive(found.entry), FullReferenceMetric)
     (folder / "images").mkdir(parents=True)
     blocks = []
     for place in (place for place, name in enumerate(images.names) if name in names):
-        pixels = (images.load([place])[0].mul(255).round().byte().permute(1, 2, 0).contiguous()).numpy()
-        file = f"images/{place:04d}.png"
-        Image.fromarray(np.asarray(pixels)).save(folder / file)
+        pixels, file = _written(images, place, folder, "images")
         clean = hashlib.sha256(pixels.tobytes()).hexdigest()
-        blocks.append("[[images]]\n" + toml_lines({"name": images.names[place], "clean": clean, "file": file}))
+        lines = toml_lines({"name": images.names[place], "clean": clean, "file": file})
+        if compares:
+            reference = images.names.index(str(images.columns["reference"][place]))
+            lines += f"# its reference: {_written(images, reference, folder, 'references')[1]}\n"
+        blocks.append("[[images]]\n" + lines)
     head = {
         "format": 1,
         "summary": SUMMARY,
@@ -49,3 +58,13 @@ def start_evidence(folder: Path, store: Store, track: str, entry: str, cell: Map
     }
     (folder / FILE).write_text("\n".join([toml_lines(head), "[cell]\n" + toml_lines(cell), *blocks]), encoding="utf-8")
     return len(blocks)
+
+
+def _written(images: ImageSet, place: int, folder: Path, kind: str) -> tuple[npt.NDArray[np.uint8], str]:
+    """Write an image as PNG, unless it is there; return its pixels ``(H, W, 3)``, and its place in the folder."""
+    (folder / kind).mkdir(exist_ok=True)
+    pixels = (images.load([place])[0].mul(255).round().byte().permute(1, 2, 0).contiguous()).numpy()
+    file = f"{kind}/{place:04d}.png"
+    if not (folder / file).exists():
+        Image.fromarray(np.asarray(pixels)).save(folder / file)
+    return pixels, file

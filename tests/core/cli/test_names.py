@@ -120,12 +120,27 @@ def test_a_wrong_name_in_a_filter_names_the_right_one(harness_here, folder, word
 
 @pytest.mark.parametrize(
     "words",
-    [("list",), ("list", "--json"), ("show", "a"), ("verify",), ("compact",), ("rank",), ("export", "--format", "csv")],
+    [
+        ("status",),
+        ("status", "--json"),
+        *(
+            ("results", *own)
+            for own in (
+                ("list",),
+                ("list", "--json"),
+                ("show", "a"),
+                ("verify",),
+                ("compact",),
+                ("rank",),
+                ("export", "--format", "csv"),
+            )
+        ),
+    ],
 )
 def test_a_store_that_is_not_there_is_said_in_one_line(harness_here, tmp_path: Path, words: tuple[str, ...]) -> None:
-    ran = harness_here("results", *words, "--store", "nowhere", cwd=tmp_path)
-    assert ran.returncode == 1
-    assert ran.stderr == "error: store nowhere does not exist or is empty; `harness run` makes one\n"
+    ran = harness_here(*words, "--store", "nowhere", cwd=tmp_path)
+    assert ran.returncode == 2
+    assert ran.stderr == "usage: store nowhere does not exist or is empty; `harness run` makes one.\n"
     assert not (tmp_path / "nowhere").exists()
 
 

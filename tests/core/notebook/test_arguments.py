@@ -96,7 +96,7 @@ FITS: dict[str, dict[str, str]] = {
     },
     "audit": {
         "target": "", "shadow": "None", "references": "None", "train": "None", "data": "None", "evaluators": "None",
-        "seed": "int", "cache": "None str", "progress": "",
+        "seed": "int", "workers": "int", "device": "None", "cache": "None str", "progress": "",
     },
     "audit_one_run": {
         "scores": "", "included": "", "train": "None", "data": "None", "canaries": "int list", "delta": "",

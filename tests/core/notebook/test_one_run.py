@@ -18,10 +18,11 @@ def scores(leak: float) -> tuple[np.ndarray, np.ndarray]:
     return leak * coins + rng.normal(size=M), coins
 
 
-def test_scores_and_coins_give_two_lower_bounds() -> None:
+def test_scores_and_coins_give_three_lower_bounds() -> None:
     found = ih.audit_one_run(*scores(3.0))
-    assert 1 < found.epsilon < found.found.gaussian.epsilon
-    assert found.table().labels == ("any algorithm", "Gaussian")
+    assert 1 < found.epsilon < found.found.gaussian.epsilon < found.found.independent.epsilon
+    assert found.found.independent.guesses == M // 2
+    assert found.table().labels == ("any algorithm", "Gaussian", "Gaussian, independent canaries")
     assert found.table().column("epsilon")[0] == found.epsilon
     assert "lower bound" in repr(found)
     assert set(found.rows()) == {"score", "included"}

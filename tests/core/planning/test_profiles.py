@@ -49,7 +49,9 @@ def test_a_profile_of_two_packages_is_refused_and_an_unknown_one_names_all(place
     with pytest.raises(UsageError, match="profile study: both unknown and unknown bring it"):
         load_profile("study", points)
     with pytest.raises(
-        UsageError, match=r"Did you mean 'study'\? .*\.toml file, or one of: embedded, official, paper, quick, study\."
+        UsageError,
+        match=r"Did you mean 'study'\? .*\.toml file, or one of: embedded, official, official-small, "
+        r"paper, quick, study\.",
     ):
         load_profile("studi", points[:1])
     with pytest.raises(UsageError, match="no profile is called"):

@@ -3,9 +3,12 @@
 import os
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-from imharness.running.aside import each_aside, in_copy
+import pytest
+
+from imharness.running.aside import each_aside, in_copies, in_copy
 
 
 def work(facts: Mapping[str, Any]) -> Callable[[str], str]:
@@ -41,3 +44,38 @@ def test_a_copy_of_the_process_answers_and_changes_nothing_here() -> None:
 def test_a_copy_that_ends_or_hangs_has_no_answer() -> None:
     assert in_copy(lambda: os._exit(3), limit_s=20).ended == "the copy of the process ended"
     assert in_copy(lambda: time.sleep(600), limit_s=0.2).ended == "took longer than 0.2 s"
+
+
+def test_copies_answer_each_item_and_no_more_of_them_run_at_once_than_there_are_workers() -> None:
+    seen = ["before"]
+
+    def work(item: str) -> tuple[list[str], float, float]:
+        if item == "ends":
+            os._exit(3)
+        started = time.monotonic()
+        seen.append(item)
+        time.sleep(0.2)
+        return seen, started, time.monotonic()
+
+    found = {answer.item: answer for answer in in_copies(work, ["one", "ends", "two", "three", "four"], workers=2)}
+    assert found.pop("ends").ended == "the copy of the process ended"
+    assert {item: answer.found[0] for item, answer in found.items()} == {item: ["before", item] for item in found}
+    times = [answer.found[1:] for answer in found.values()]
+    assert max(sum(a < end and b > start for a, b in times) for start, end in times) <= 3  # both, and one that begins
+    assert len({start for start, _ in times}) == 4
+    assert seen == ["before"]
+
+
+def test_copies_end_when_nobody_asks_for_more(tmp_path: Path) -> None:
+    def work(item: str) -> None:
+        (tmp_path / item).write_text(str(os.getpid()))
+        while item == "first" and not (tmp_path / "second").exists():
+            time.sleep(0.02)
+        time.sleep(0.3 if item == "first" else 600)
+
+    asked = in_copies(work, ["first", "second"], workers=2)
+    assert next(asked).item == "first"
+    asked.close()
+    for item in ("first", "second"):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((tmp_path / item).read_text()), 0)

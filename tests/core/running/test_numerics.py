@@ -36,13 +36,15 @@ def found() -> list[object]:
         torch.get_float32_matmul_precision(),
         torch.backends.mkldnn.enabled,
         torch.backends.cudnn.benchmark,
+        torch.backends.cudnn.deterministic,
+        torch.backends.cudnn.allow_tf32,
         SUBNORMAL * 1.0,
         *map(os.environ.get, VARIABLES),
         {one["num_threads"] for one in threadpool_info()},
     ]
 
 
-FRESH = [1, torch.float32, 0, "highest", True, False, SUBNORMAL, *["1"] * len(VARIABLES), {1}]
+FRESH = [1, torch.float32, 0, "highest", True, False, True, False, SUBNORMAL, *["1"] * len(VARIABLES), {1}]
 
 
 def make(like: object) -> None:
@@ -54,7 +56,8 @@ def make(like: object) -> None:
     torch.set_float32_matmul_precision("medium" if strange else "highest")
     torch.set_flush_denormal(strange)
     torch.backends.mkldnn.enabled = not strange
-    torch.backends.cudnn.benchmark = strange
+    torch.backends.cudnn.benchmark = torch.backends.cudnn.allow_tf32 = strange
+    torch.backends.cudnn.deterministic = not strange
 
 
 @pytest.fixture(autouse=True)

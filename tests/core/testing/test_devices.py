@@ -280,10 +280,14 @@ def test_nothing_of_the_act_is_left_behind() -> None:
 
 
 def test_an_acted_accelerator_imports_nothing_which_a_limit_of_time_could_break_off() -> None:
+    """What it needs is imported when the trials are made, and not by a run that makes none."""
     code = (
         "import sys, torch\n"
-        "from imharness.testing import conformance\n"
+        "from imharness.testing import examination, trials\n"
         "from imharness.testing.placement import acted_accelerator\n"
+        "from imharness_perceptual.metrics import mse\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+        "trials(*mse.components())\n"
         "before = set(sys.modules)\n"
         "with acted_accelerator():\n"
         "    (torch.ones(3).to('cuda') + 1).median()\n"

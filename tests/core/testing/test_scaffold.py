@@ -1,11 +1,10 @@
 """`harness plugins new`: every kind comes out as a package that keeps its contract and has no type error."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.type_checking import type_checked
 
 from imharness.errors import UsageError
 from imharness.testing import trials
@@ -35,17 +34,10 @@ def test_a_dot_in_a_name_does_not_make_a_hook_of_the_entry_point(tmp_path: Path)
 
 
 def test_new_packages_have_no_type_error(tmp_path: Path) -> None:
-    """Not even where the method is called like its contract.
-
-    What is known of torch is kept beside what the check of this repository knows: it takes most of the time.
-    """
+    """Not even where the method is called like its contract."""
     names = [(kind, f"stranger/{start}{kind}") for kind in KINDS for start in ("some-", "")]
     modules = [next(write_package(kind, name, tmp_path, "A").glob("*.py")) for kind, name in names]
-    options = ["--explicit-package-bases", "--config-file", str(ROOT / "pyproject.toml")]
-    options += ["--cache-dir", str(ROOT / ".mypy_cache")]
-    command = [sys.executable, "-m", "mypy", "--strict", *options, *map(str, modules)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert result.returncode == 0, result.stdout
+    type_checked(modules, tmp_path)
 
 
 def test_the_template_of_submissions_is_what_new_writes(tmp_path: Path) -> None:

@@ -22,13 +22,15 @@ class Killed(Exception):
     pass
 
 
-def train(file: Path, identity: str = "a", killed_at: int | None = None) -> tuple[torch.Tensor, list[int]]:
+def train(
+    file: Path, identity: str = "a", killed_at: int | None = None, steps: int = STEPS
+) -> tuple[torch.Tensor, list[int]]:
     rng, shown = generator(0), []
     network = torch.nn.Linear(3, 1)
     torch.nn.init.zeros_(network.weight)
     torch.nn.init.zeros_(network.bias)
     optimiser = torch.optim.AdamW(network.parameters(), lr=0.1)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.1, total_steps=STEPS)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.1, total_steps=steps)
 
     def step(number: int) -> None:
         if number == killed_at:
@@ -40,7 +42,7 @@ def train(file: Path, identity: str = "a", killed_at: int | None = None) -> tupl
         schedule.step()
 
     loop = CheckpointedLoop(file, identity, rng, lambda done, total: shown.append(done))
-    loop({"network": network, "optimiser": optimiser, "schedule": schedule}, STEPS, step, every=EVERY)
+    loop({"network": network, "optimiser": optimiser, "schedule": schedule}, steps, step, every=EVERY)
     return network.weight.detach(), shown
 
 
@@ -59,6 +61,14 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     train(tmp_path / "c")
     with pytest.raises(HarnessError, match="other settings"):
         train(tmp_path / "c", identity="b")
+
+
+def test_a_checkpoint_of_another_number_of_steps_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        train(tmp_path / "c", killed_at=7)
+    with pytest.raises(HarnessError, match="of a training of 12 steps, and this one has 20; remove it, or choose") as e:
+        train(tmp_path / "c", steps=20)
+    assert len(str(e.value).splitlines()) == 1
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:

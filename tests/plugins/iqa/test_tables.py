@@ -6,11 +6,12 @@ from scipy.stats import kruskal, pearsonr, spearmanr
 from tests.iqa_rows import Finished, rows
 
 from imharness.errors import UsageError
+from imharness.results.query import ResultQuery
 from imharness.tables import ColumnSpec, Value
 from imharness_iqa.sampling import clusters_of, disjoint
 from imharness_iqa.tables import certified, distortion, grouped, overall, parameters, report, trained, transfer
 from imharness_iqa.tables.data import EPS, moved
-from imharness_iqa.tables.sampling import by_draw, drawn, published, studies, validity
+from imharness_iqa.tables.sampling import by_draw, distributions, drawn, published, studies, validity
 
 
 def test_d_and_r_are_those_of_the_paper(study) -> None:
@@ -111,9 +112,51 @@ def test_groups_are_by_strength_metric_type_and_defense(study) -> None:
     kinds = [c.label for c in tables["by-type-fixed"].columns[:3]]
     assert kinds == ["D %, black-box", "D %, white-box, bounded", "D %, white-box, unrestricted"]
     assert "by-metric-fixed" not in tables
+    assert "by-architecture-fixed" not in tables
     group = tables["by-group"].rows[0]
     assert (group.label, group.title) == ("filter", "x/one, x/two")
     assert group.values["fixed_d"].value == pytest.approx(np.mean([10, 20, 30, 40]))
+
+
+def test_each_change_stands_beside_the_one_against_the_defended_clean_score(study) -> None:
+    """Clean 5, defended clean 4, attacked 7 of a range of 10: D is 20 and D^D 30; no adaptive attack was made."""
+    found = study(rows([7.0, 7.0, 7.0], [5.0] * 3, defended=[4.0] * 3))
+    (row,) = overall.tables(found)[2].rows
+    numbers = {name: row.values[f"fixed_{name}"].value for name in ("d", "dd", "r", "rd")}
+    wanted = {"d": 20, "dd": 30, "r": np.log10(0.5 / (0.2 + EPS)), "rd": np.log10(0.6 / (0.3 + EPS))}
+    assert numbers == pytest.approx(wanted)
+    assert row.values["adaptive_dd"].missing
+
+
+def test_metrics_are_grouped_by_architecture_and_clean_correlations_are_beside_attacked_ones(study, finished) -> None:
+    """Two CNNs, which lose 10 and 30 % of the range, a transformer, which loses 5 %, and a metric without a network.
+
+    Clean scores of the CNNs go with opinion (1), those of the transformer go against it (-1); attacked ones are turned.
+    """
+    images, metrics = 4, ["x/deep", "x/wide", "x/attends", "x/plain"]
+    up, lost = [1.0, 2.0, 3.0, 4.0], [1.0, 3.0, 0.5, 2.0]
+    clean = [own for name in metrics for own in (up[::-1] if name == "x/attends" else up)]
+    given = rows(
+        [own + lost[k // images] for k, own in enumerate(clean)],
+        clean,
+        metric=np.repeat(metrics, images).tolist(),
+        name=[f"i{k}" for k in range(images)] * 4,
+        mos=up * 4,
+    )
+    kinds = {"x/deep": "CNN", "x/wide": "CNN", "x/attends": "transformer"}
+    tables = {table.id: table for table in grouped.tables(study(given), kinds)}
+    table = tables["by-architecture-fixed"]
+    (row,) = table.rows
+    assert {column.label for column in table.columns} == {
+        *(f"{name}, {kind}" for name in ("D %", "R", "SROCC", "SROCC, clean") for kind in ("CNN", "transformer"))
+    }
+    assert (row.values["CNN_d"].value, row.values["transformer_d"].value) == pytest.approx((20, 5))
+    assert (row.values["clean, CNN_srocc"].value, row.values["clean, transformer_srocc"].value) == (1, -1)
+    assert "CNN: x/deep, x/wide; transformer: x/attends." in table.caption
+    assert "D %, x/plain" in [column.label for column in tables["by-metric-fixed"].columns]
+    known = [{"kind": "metric", "label": name, "architecture": kinds.get(name, "")} for name in metrics]
+    assert grouped.architectures(ResultQuery(finished.store, finished.records, known)) == kinds
+    assert grouped.architectures(finished.query()) == {}
 
 
 def test_the_front_holds_what_nothing_beats_in_both() -> None:
@@ -207,9 +250,9 @@ def test_the_published_table_of_draws_has_scipys_test_over_all_cells(study) -> N
     part = found.attacked.where(attacker="fixed", type="black-box").of("x/one")
     known = np.array([f"d · {name}" for name in names])
     features = {"name": known, **{k: rng.normal(size=n) for k in ("si", "cf", "mos")}}
-    table = published("d", features, part, "", per_cluster=2)
     own, _, draws = drawn(features, set(known), 2)
     scores = by_draw(part, [own[draw] for draw in draws])
+    table = published("d", scores, "")
     values = {row.label: row.values for row in table.rows}
     assert len(draws) == 3
     assert scores["d"].shape == (3, 3)
@@ -217,6 +260,13 @@ def test_the_published_table_of_draws_has_scipys_test_over_all_cells(study) -> N
     assert values["SROCC"]["mean"].value == pytest.approx(scores["srocc"].mean())
     assert values["R"]["variance"].value == pytest.approx(np.var(scores["r"].mean(axis=1)))
     assert values["SSIM"]["p"].missing
+    charts = {chart.id: chart for chart in distributions("d", scores)}
+    assert set(charts) == {f"sampling-{key}-d" for key in ("d", "srocc", "r", "ssim")} - {
+        f"sampling-{key}-d" for key, own in scores.items() if not own.size
+    }
+    for draw, line in zip(scores["srocc"], charts["sampling-srocc-d"].series, strict=True):
+        at = np.searchsorted(line.x, draw, side="right") - 1
+        np.testing.assert_allclose(np.array(line.y)[at], [np.mean(draw <= own) for own in draw])
 
 
 def test_training_defenses_stand_beside_the_metrics_they_were_tried_on_and_nowhere_else(study) -> None:
@@ -352,6 +402,7 @@ def test_a_store_without_results_has_no_tables_and_one_of_every_step_has_all_of_
         "measured",
         "defenses",
         "correlations",
+        "references",
         "by-group",
         "parameters",
     ]

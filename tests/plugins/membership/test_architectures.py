@@ -5,18 +5,21 @@ from pathlib import Path
 import pytest
 import torch
 import torchvision
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 from torchvision.models import get_model
 
 from imharness.components.registry import installed
 from imharness.data import generator
 from imharness.errors import Unavailable, UsageError
+from imharness.membership import NetworkFactory
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
+from imharness.results.tasks import TaskSpec
 from imharness_membership.models.densenet_bc import DenseNetBc
 from imharness_membership.models.fine_tuned import WEIGHTS
 from imharness_membership.stacked import answers_of, is_chain, stack_weights
-from imharness_membership.work import IMAGES
+from imharness_membership.work import FEATURES, IMAGES, PASSES, work
 
 PLAIN = "harness/plain-training"
 CPU = torch.device("cpu")
@@ -59,14 +62,48 @@ def test_densenets_have_whole_blocks() -> None:
         DenseNetBc(depth=121)
 
 
-@pytest.mark.parametrize("name", ["alexnet", "vgg19", "densenet-bc[depth=100,growth=12]"])
-def test_operations_are_those_that_torch_counts(name: str) -> None:
-    model = installed().one("model", name)
-    network = model.build(CPU)((3, 32, 32), 10, generator(0)).eval()
-    with FlopCounterMode(display=False) as counted, torch.no_grad():
-        network(torch.rand(1, 3, 32, 32))
-    own = next(cost for kind, cost in IMAGES.items() if kind in model.label)
-    assert counted.get_total_flops() == pytest.approx(own, rel=0.02)
+def counted(make: NetworkFactory, shape: tuple[int, ...], classes: int) -> int:
+    """Return the operations that torch counts for one row, whose numbers are never computed."""
+    network = make(shape, classes, generator(0)).eval()
+    with FakeTensorMode(allow_non_fake_inputs=True), FlopCounterMode(display=False) as found:
+        network(torch.empty(1, *shape))
+    return found.get_total_flops()
+
+
+def test_operations_of_all_networks_are_those_that_torch_counts() -> None:
+    """Every network of the package that no other test counts: those of images, and fully connected ones."""
+    sizes = {"harness/cnn": (1, 64, 64), "harness/fine-tuned-resnet50": (3, 224, 224)}
+    models = [own for own in installed().of_kind("model") if own.info.id not in ("harness/mlp", "harness/wrn")]
+    models = [own for own in models if type(own).__module__.startswith("imharness_membership")]
+    models.append(installed().one("model", "densenet-bc[depth=100,growth=12]"))
+    seen = set()
+    for model in models:
+        kind, cost = next((kind, cost) for kind, cost in IMAGES.items() if kind in model.label)
+        made: NetworkFactory = lambda *_: get_model("resnet50", weights=None)  # noqa: E731
+        make = made if "fine-tuned" in kind else model.build(CPU)
+        assert counted(make, sizes.get(model.info.id, (3, 32, 32)), 10) == pytest.approx(cost, rel=0.02), model.label
+        seen.add(kind)
+    assert seen == set(IMAGES)
+
+
+@pytest.mark.parametrize("dataset", list(FEATURES))
+def test_operations_of_fully_connected_networks_are_those_that_torch_counts(dataset: str) -> None:
+    model = installed().one("model", "mlp")
+    features, classes = FEATURES[dataset]
+    spec = TaskSpec(
+        track="harness/membership",
+        step="train",
+        version="1",
+        components={"model": model.ref(), "dataset": installed().one("dataset", dataset).ref()},
+        options={"epochs": 1},
+        limit=None,
+        seed=0,
+        needs={},
+    )
+    found = work(spec, 6, 1)
+    assert found is not None
+    rows = PASSES + 2 + 2  # one that is learnt, then a member, a non-member and two of the adversary that are answered
+    assert found.operations == rows * counted(model.build(CPU), (features,), classes)
 
 
 def test_the_paper_profile_trains_the_architectures_of_figures_4_and_12() -> None:

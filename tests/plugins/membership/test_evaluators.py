@@ -6,20 +6,29 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import norm
+from scipy.stats import t as student_t
 
 from imharness.components.registry import installed
 from imharness.contracts.randomness import generator
 from imharness.errors import HarnessError
-from imharness.membership import LastLayerGradients, MembershipEvaluator, MembershipQuery, References, Robustness
+from imharness.membership import (
+    LastLayerGradients,
+    LayerGradients,
+    MembershipEvaluator,
+    MembershipQuery,
+    References,
+    Robustness,
+)
 from imharness.planning.plan import named
 from imharness.stats import auc
 from imharness_membership.attack_training import LearntEvaluator
+from imharness_membership.evaluators.bavaria import Bavaria
 from imharness_membership.evaluators.lira import AT_ONCE, MIN_VARIANCE, Lira
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.evaluators.rmia import Rmia
 from imharness_membership.likelihood import log_odds
+from imharness_membership.queries import known_halves
 from imharness_membership.risk import BINS, FLOOR, calibration, calibration_rmse, precision_and_recall, risk_scores
-from imharness_membership.steps import known_halves
 
 CPU = torch.device("cpu")
 EVALUATORS = [e.component for e in installed().entries.values() if isinstance(e.component, MembershipEvaluator)]
@@ -54,13 +63,28 @@ def query(n: int = 400) -> tuple[MembershipQuery, torch.Tensor]:
     for outputs, labels, member in (shadow, target):
         factors += [outputs - torch.nn.functional.one_hot(labels, CLASSES), torch.rand(n, 5, generator=rng)]
         factors[-1][:, 0] += member
-    return MembershipQuery(*shadow, *target[:2], references, robustness, LastLayerGradients(*factors)), target[2]
+    layers = LayerGradients(
+        torch.tensor([[7, 5], [5, CLASSES]]),
+        *(
+            part
+            for error, features in (factors[:2], factors[2:])
+            for part in (
+                torch.cat([torch.rand(n, 7, generator=rng), features], dim=1),
+                torch.cat([torch.rand(n, 5, generator=rng), error], dim=1),
+                torch.rand(n, 3, generator=rng),
+            )
+        ),
+    )
+    slopes = LastLayerGradients(*factors)
+    return MembershipQuery(*shadow, *target[:2], references, robustness, slopes, layers), target[2]
 
 
 def shuffled(q: MembershipQuery, order: torch.Tensor) -> MembershipQuery:
     assert q.references is not None
     assert q.robustness is not None
     assert q.gradients is not None
+    assert q.layers is not None
+    deep = q.layers
     moved = (q.gradients.target_error[order], q.gradients.target_features[order])
     return MembershipQuery(
         q.shadow_outputs,
@@ -76,6 +100,12 @@ def shuffled(q: MembershipQuery, order: torch.Tensor) -> MembershipQuery:
         ),
         Robustness(q.robustness.shadow, q.robustness.target[order]),
         LastLayerGradients(q.gradients.shadow_error, q.gradients.shadow_features, *moved),
+        replace(
+            deep,
+            target_inputs=deep.target_inputs[order],
+            target_slopes=deep.target_slopes[order],
+            target_norms=deep.target_norms[order],
+        ),
     )
 
 
@@ -91,7 +121,9 @@ def test_the_order_of_the_rows_says_nothing_and_the_answer_is_the_same_again(eva
     assert torch.allclose(infer(shuffled(found, order)), scores[order], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["neural[epochs=1,width=8]", "white-box[epochs=1,width=8]"])
+@pytest.mark.parametrize(
+    "name", ["neural[epochs=1,width=8]", "white-box[epochs=1,width=8]", "white-box-layers[epochs=1,width=8]"]
+)
 def test_a_shadow_is_learnt_from_once_and_another_one_anew(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     learnt: list[int] = []
     plain = LearntEvaluator._learn
@@ -113,7 +145,17 @@ def test_a_shadow_is_learnt_from_once_and_another_one_anew(name: str, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "name", ["confidence", "entropy", "modified-entropy", "neural", "privacy-risk", "label-only", "white-box"]
+    "name",
+    [
+        "confidence",
+        "entropy",
+        "modified-entropy",
+        "neural",
+        "privacy-risk",
+        "label-only",
+        "white-box",
+        "white-box-layers[width=64]",
+    ],
 )
 def test_a_leak_is_found(name: str) -> None:
     found, member = query()
@@ -135,6 +177,7 @@ def test_probabilities_of_0_and_1_and_classes_without_shadow_rows_are_no_trouble
         found.references,
         found.robustness,
         found.gradients,
+        found.layers,
     )
     for evaluator in EVALUATORS:
         assert torch.isfinite(evaluator.build(CPU)(edge)).all(), evaluator.label
@@ -171,6 +214,52 @@ def test_lira_equals_a_loop_over_rows(global_variance: bool) -> None:
     for mode, expected in slow.items():
         fast = Lira(mode=mode, global_variance=global_variance).statistic(observed, observed, references, 9)
         np.testing.assert_allclose(fast.numpy(), expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("mode", ["online", "offline"])
+@pytest.mark.parametrize("density", ["student", "normal"])
+def test_bavaria_equals_a_loop_over_rows(density: str, mode: str) -> None:
+    found, _ = query(40)
+    references = found.references
+    assert references is not None
+    alone = references.member.clone()
+    alone[:, 3], alone[:, 4] = True, False  # rows that have the prior on one side
+    observed, odds = torch.linspace(-3, 4, 40), references.log_odds.double().numpy()
+
+    def log_density(x: float, i: int, mask: np.ndarray, is_inside: bool) -> float:
+        own, middle, spread = odds[mask[:, i], i], odds[mask].mean(), odds[mask].var()
+        own = own[:0] if is_inside and mode == "offline" else own
+        n, mean = len(own), own.mean() if len(own) else middle
+        alpha, kappa = (2 if density == "student" else 1) + n / 2, 1 + n
+        beta = spread + ((own - mean) ** 2).sum() / 2 + n * (mean - middle) ** 2 / (2 * kappa)
+        if density == "normal":
+            return float(norm.logpdf(x, mean, (beta / (alpha - 1) if alpha > 1 else beta) ** 0.5))
+        width = (beta * (kappa + 1) / (alpha * kappa)) ** 0.5
+        return float(student_t.logpdf(x, 2 * alpha, (middle + n * mean) / kappa, width))
+
+    inside = alone.numpy()
+    seen = enumerate(observed.numpy())
+    slow = [log_density(x, i, inside, True) - log_density(x, i, ~inside, False) for i, x in seen]
+    fast = Bavaria(density=density, mode=mode).statistic(observed, observed, replace(references, member=alone), 9)
+    np.testing.assert_allclose(fast.numpy(), slow, rtol=2e-3, atol=2e-3)
+
+
+def test_bavaria_is_the_density_of_a_further_answer_averaged_over_the_posterior() -> None:
+    """Means and variances are drawn from the prior, and weighted by how likely they make the answers of a row."""
+    rng = np.random.default_rng(2)
+    odds, member = rng.normal(1, 2, (6, 30)), np.arange(6)[:, None] < np.full((1, 30), 3)
+    nothing = torch.zeros(6, 1)
+    references = References(torch.tensor(odds).float(), torch.tensor(member), nothing, nothing[:, 0])
+    observed = torch.full((30,), 2.5)
+    found = Bavaria().statistic(observed, observed, references, 6)[0]
+    expected = []
+    for own in (odds[:3], odds[3:]):
+        variances = own.var() / rng.gamma(2.0, size=400_000)
+        means = own.mean() + np.sqrt(variances) * rng.normal(size=len(variances))
+        weights = norm.logpdf(own[:, 0, None], means, np.sqrt(variances)).sum(axis=0)
+        weights = np.exp(weights - weights.max())
+        expected.append(np.log((weights * norm.pdf(2.5, means, np.sqrt(variances))).sum() / weights.sum()))
+    assert float(found) == pytest.approx(expected[0] - expected[1], abs=0.02)
 
 
 def test_lira_tells_answers_apart_that_lie_close_beside_a_wide_gap() -> None:
@@ -347,6 +436,11 @@ def test_the_known_half_of_the_target_never_holds_a_row_that_is_guessed() -> Non
         assert q.gradients is not None
         torch.testing.assert_close(own.gradients.shadow_features, q.gradients.target_features[rest])
         torch.testing.assert_close(own.gradients.target_error, q.gradients.target_error[place])
+        assert own.layers is not None
+        assert q.layers is not None
+        torch.testing.assert_close(own.layers.shadow_inputs, q.layers.target_inputs[rest])
+        torch.testing.assert_close(own.layers.target_slopes, q.layers.target_slopes[place])
+        torch.testing.assert_close(own.layers.target_norms, q.layers.target_norms[place])
     assert (taken == 1).all()
 
 
@@ -366,7 +460,7 @@ def test_an_attack_that_knows_rows_of_the_target_finds_a_leak_that_its_shadow_mo
     for place, part in known_halves(q, against):
         scores[place] = infer(part)
     assert 0.65 < float(((scores >= 0) == against).float().mean()) < 0.84
-    for own in (known, installed().one("evaluator", "white-box-known")):
+    for own in (known, *(installed().one("evaluator", f"white-box{name}-known") for name in ("", "-layers"))):
         assert "known" in own.reads
         assert own.by_name
 
@@ -390,3 +484,35 @@ def test_rounding_hides_what_moves_no_decimal_from_the_attack() -> None:
     torch.testing.assert_close(rounded(noisy), rounded(clean))
     torch.testing.assert_close(rounded(clean), exact(clean), rtol=1e-4, atol=1e-5)
     assert not torch.allclose(exact(noisy), exact(clean), atol=1e-4)
+
+
+def test_each_class_has_a_network_that_learns_from_its_own_rows_alone() -> None:
+    q, member = query()
+    evaluator = installed().one("evaluator", "neural-per-class[epochs=20,learning_rate=0.01]")
+    found = evaluator.build(CPU)(q)
+    assert float(((found >= 0) == member).float().mean()) > 0.6
+    others = q.shadow_labels != 1
+    changed = torch.where(others[:, None], q.shadow_outputs.flip(1), q.shadow_outputs)
+    again = evaluator.build(CPU)(replace(q, shadow_outputs=changed))
+    same = q.target_labels == 1
+    torch.testing.assert_close(again[same], found[same], rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(again[~same], found[~same], atol=1e-2)
+
+
+def test_robust_training_loses_less_to_perturbed_outputs_than_plain_training() -> None:
+    """Both are shown the target's probabilities moved against them; without room to move, both are the same."""
+    q, member = query(600)
+    robust = installed().one("evaluator", "neural-robust[epochs=10,width=32]")
+    plain = installed().one("evaluator", "neural[epochs=10,width=32]")
+    nothing = robust.with_parameters(epsilon=1e-9)
+    torch.testing.assert_close(nothing.build(CPU)(q), plain.build(CPU)(q), rtol=1e-2, atol=1e-3)
+
+    def lost(evaluator: MembershipEvaluator) -> float:
+        infer, moved = evaluator.build(CPU), q.target_outputs
+        own = moved.gather(1, q.target_labels[:, None])[:, 0]
+        toward = torch.where(member, own - 0.1, own + 0.1).clamp(0, 1)  # members less sure, the others surer
+        moved = moved.scatter(1, q.target_labels[:, None], toward[:, None])
+        clean, attacked = infer(q), infer(replace(q, target_outputs=moved))
+        return float((clean - attacked)[member].mean() - (clean - attacked)[~member].mean())
+
+    assert lost(robust) < 0.8 * lost(plain)

@@ -10,11 +10,13 @@ import pytest
 import torch
 from click.testing import CliRunner
 from PIL import Image
+from tests.conftest import without_site
 
 from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.contracts.randomness import generator
 from imharness.errors import UsageError
+from imharness.membership import MembershipQuery, References
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.store import Store
@@ -23,6 +25,7 @@ from imharness_membership.augmenting import VIEWS
 from imharness_membership.likelihood import log_odds
 from imharness_membership.splits import split_rows
 
+CPU = torch.device("cpu")
 PROFILE = """
 name = "small"
 description = "For a test."
@@ -30,8 +33,8 @@ batch_size = 16
 time_limit_s = 300
 
 [tracks."harness/membership"]
-select = { dataset = ["digits"], model = ["mlp[hidden=[32]]"], defense = ["plain-training", "label-smoothing", "masking[top_k=1]"], evaluator = ["confidence", "confidence[per_class=False]", "privacy-risk", "lira", "rmia", "label-only", "neural-known[epochs=2,width=8]", "white-box-known[epochs=2,width=8]"] }
-options = { splits = 2, part = 100, epochs = 8, learning_rate = 0.01, references = 4, copies = 2, sensitivity_rows = 6 }
+select = { dataset = ["digits"], model = ["mlp[hidden=[32]]"], defense = ["plain-training", "label-smoothing", "masking[top_k=1]"], evaluator = ["confidence", "confidence[per_class=False]", "privacy-risk", "lira", "rmia", "label-only", "neural-known[epochs=2,width=8]", "white-box-known[epochs=2,width=8]", "white-box-layers[epochs=2,width=8,kernels=2]", "white-box-layers-known[epochs=2,width=8,kernels=2]"] }
+options = { splits = 2, part = 100, epochs = 8, learning_rate = 0.01, references = 4, copies = 2, sensitivity_rows = 6, by_epoch = 3 }
 """  # noqa: E501
 
 
@@ -42,7 +45,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "small.toml").write_text(PROFILE)
     words = ["run", "--track", "membership", "--profile", str(folder / "small.toml"), "--workers", "0"]
     words += ["--store", str(folder / "store"), "--site", str(folder / "site")]
-    result = CliRunner().invoke(cli, words, catch_exceptions=False)
+    with without_site():
+        result = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return folder
 
@@ -112,6 +116,45 @@ def test_the_tables_of_the_paper_are_there_and_hold_numbers(tables) -> None:
     assert len(tables["vulnerable"]) == 4
 
 
+def test_gradients_of_all_layers_are_stored_as_factors_and_reach_the_attack(folder: Path, tables) -> None:
+    """Of 64 x 32 and 32 x 10 weights a row keeps 32 inputs and 42 slopes; its 64 features are in the data set."""
+    store = Store(str(folder / "store"))
+    records = [own for _, own in store.records() if isinstance(own, TaskRecord) and own.spec.step == "train"]
+    assert len(records) == 8
+    for record in records:
+        arrays = store.arrays(record)
+        assert arrays["layers.sizes"].tolist() == [[64, 32], [32, 10]]
+        assert (arrays["layers.inputs"].shape, arrays["layers.slopes"].shape) == ((200, 32), (200, 42))
+        np.testing.assert_allclose(arrays["layers.slopes"][:, 32:], arrays["error"], atol=1e-6)
+        np.testing.assert_allclose(arrays["layers.inputs"], arrays["features"], atol=1e-6)
+    deep = [values for key, values in tables["evaluators"].items() if key.startswith("harness/white-box-layers")]
+    assert len(deep) == 2
+    assert all(0.3 < values["unseen"]["value"] < 0.7 for values in deep)
+
+
+def test_the_last_epoch_has_the_numbers_of_the_trained_model(folder: Path, tables) -> None:
+    """Three of 8 epochs are asked for: every third, and the last. Each defense's own accuracies and attacks return."""
+    store, names = Store(str(folder / "store")), ("harness/plain-training", "harness/label-smoothing")
+    assert list(tables["by-epoch"]) == [f"epoch {n}, {name}" for name in names[::-1] for n in (3, 6, 8)]
+    records = [own for _, own in store.records() if isinstance(own, TaskRecord) and own.spec.options.get("split") == 0]
+    for name in names:
+        last = {key: own["value"] for key, own in tables["by-epoch"][f"epoch 8, {name}"].items()}
+        mine = [own for own in records if own.spec.components["defense"].id == name]
+        [target] = [own for own in mine if own.spec.step == "train" and own.spec.options["role"] == "target"]
+        assert (last["train"], last["test"]) == pytest.approx(
+            (target.facts["train_accuracy"], target.facts["test_accuracy"])
+        )
+        asked = [own for own in mine if own.spec.step == "evaluate" and own.spec.options["adaptive"]]
+        asked = [own for own in asked if "matched" not in own.spec.components]
+        by = {own.spec.components["evaluator"].label: store.rows(own) for own in asked}
+        rows = by["harness/confidence"]
+        inside, said = np.array(rows["member"]), np.array(rows["score"]) >= 0
+        assert last["confidence"] == pytest.approx((said[inside].mean() + (~said[~inside]).mean()) / 2)
+        risk = by["harness/privacy-risk"]
+        scores = np.array(risk["score"])[np.array(risk["member"])] + 0.5
+        assert last["risk"] == pytest.approx(scores.mean(), rel=1e-5)
+
+
 def test_parts_are_disjoint_and_of_one_size() -> None:
     parts = split_rows(620, generator(0), 100)
     rows = [int(r) for part in parts.values() for r in part]
@@ -131,6 +174,97 @@ def test_the_shadow_has_parts_of_its_own_size() -> None:
     assert len(set(torch.cat(list(parts.values())).tolist())) == 4500
     with pytest.raises(UsageError, match="three parts of 1000 rows and three of 700 do not fit into 5010"):
         split_rows(5010, generator(0), 1000, 700)
+
+
+POOLED = """
+name = "pooled"
+description = "For a test."
+batch_size = 16
+time_limit_s = 300
+
+[tracks."harness/membership"]
+select = { dataset = ["digits"], model = ["mlp[hidden=[16]]"], defense = ["plain-training", "label-smoothing", "masking[top_k=1]"], evaluator = ["lira"] }
+options = { splits = 3, pools = 2, part = 60, epochs = 3, learning_rate = 0.01, references = 5, matched = false }
+"""  # noqa: E501
+
+
+def test_splits_of_a_pool_share_rows_and_reference_models_and_draw_their_own_members(tmp_path: Path) -> None:
+    """What an evaluator is told of a row is what the pool's networks say of it, wherever a split has the row."""
+    (tmp_path / "pooled.toml").write_text(POOLED)
+    words = ["run", "--track", "membership", "--profile", str(tmp_path / "pooled.toml"), "--workers", "0"]
+    words += ["--store", str(tmp_path / "store"), "--site", str(tmp_path / "site")]
+    result = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    store = Store(str(tmp_path / "store"))
+    records = [own for _, own in store.records() if isinstance(own, TaskRecord)]
+
+    def found(step: str, defense: str, **options: object) -> list[TaskRecord]:
+        return [
+            own
+            for own in records
+            if own.spec.step == step
+            and own.spec.components["defense"].id == f"harness/{defense}"
+            and options.items() <= own.spec.options.items()
+        ]
+
+    assert [len(found("references", name)) for name in ("plain-training", "label-smoothing")] == [2, 2]
+    assert len(found("release_references", "masking")) == 2
+    table, compared = installed().one("dataset", "digits").build(CPU), 0
+    for defense in ("plain-training", "label-smoothing"):
+        targets = [found("train", defense, split=split, role="target")[0] for split in range(3)]
+        members = [set(np.array(own["row"])[own["member"]].tolist()) for own in map(store.rows, targets)]
+        rows = [set(store.rows(own)["row"].tolist()) for own in targets]
+        assert rows[0] == rows[2] != rows[1]
+        assert members[0] != members[2]
+        [pool] = found("references", defense, pool=0)
+        known = store.arrays(pool)
+        assert known["row"].tolist() == sorted(rows[0])
+        if defense == "plain-training":
+            network = installed().one("model", "mlp[hidden=[16]]").build(CPU)((64,), 10, generator(0)).eval()
+            names = [name for name in known if name.startswith("weights.")]
+            for number in range(5):
+                network.load_state_dict({n.removeprefix("weights."): torch.tensor(known[n][number]) for n in names})
+                with torch.no_grad():
+                    outputs = network(table.features[torch.tensor(known["row"])]).softmax(dim=1)
+                odds = log_odds(outputs, table.labels[torch.tensor(known["row"])])
+                torch.testing.assert_close(torch.tensor(known["log_odds"][number]), odds, rtol=1e-4, atol=1e-4)
+        for split in (0, 2):
+            [target], [shadow] = (found("train", defense, split=split, role=role) for role in ("target", "shadow"))
+            own, theirs = store.rows(target), store.rows(shadow)
+            columns = [known["row"].tolist().index(row) for row in own["row"].tolist()]
+            query = MembershipQuery(
+                torch.tensor(store.arrays(shadow)["outputs"]),
+                torch.tensor(theirs["label"]),
+                torch.tensor(theirs["member"]),
+                torch.tensor(store.arrays(target)["outputs"]),
+                torch.tensor(own["label"]),
+                References(
+                    *(torch.tensor(known[name][:, columns]) for name in ("log_odds", "member")),
+                    torch.tensor(known["population"]),
+                    torch.tensor(store.arrays(target)["population"]),
+                ),
+            )
+            for evaluator in [e for e in installed().of_kind("evaluator") if e.info.id == "harness/lira"]:
+                asked = [
+                    r
+                    for r in found("evaluate", defense, split=split, adaptive=True)
+                    if r.spec.components["evaluator"].label == evaluator.label
+                ]
+                if asked:
+                    compared += 1
+                    scores = dict(zip(own["row"].tolist(), evaluator.build(CPU)(query).tolist(), strict=True))
+                    stored = store.rows(asked[0])
+                    wanted = [scores[row] for row in stored["row"].tolist()]
+                    assert np.array(stored["score"]) == pytest.approx(wanted, rel=1e-4, abs=1e-4)
+    assert compared == 16
+
+
+def test_pools_and_epochs_of_equal_accuracy_do_not_go_together() -> None:
+    part = tomllib.loads(POOLED)["tracks"]["harness/membership"]
+    part["options"]["matched"] = True
+    profile = Profile(name="pooled", description="", tracks={"harness/membership": TrackProfile(**part)})
+    with pytest.raises(UsageError, match="matched=false"):
+        plan_track("harness/membership", profile, installed())
 
 
 VIEWED = """
@@ -157,7 +291,9 @@ queries = 7
 """  # noqa: E501
 
 
-def test_attacks_by_reference_models_are_given_what_networks_say_of_mirrored_and_shifted_rows(tmp_path: Path) -> None:
+def test_attacks_by_reference_models_are_given_what_networks_say_of_mirrored_and_shifted_rows(
+    tmp_path: Path, no_site: None
+) -> None:
     """The stored answers on views are those of the stored networks on rows that numpy mirrors and shifts."""
     rng = np.random.default_rng(0)
     for name, number in itertools.product(("cat", "dog"), range(64)):
@@ -175,14 +311,12 @@ def test_attacks_by_reference_models_are_given_what_networks_say_of_mirrored_and
     plain = [own for own in records if own.spec.components["defense"].id == "harness/plain-training"]
     [target] = [own for own in plain if own.spec.step == "train" and own.spec.options["role"] == "target"]
     [known] = [own for own in plain if own.spec.step == "references"]
-    table = (
-        installed().one("dataset", "image-folders").with_parameters(path=address, size=16).build(torch.device("cpu"))
-    )
+    table = installed().one("dataset", "image-folders").with_parameters(path=address, size=16).build(CPU)
     rows = torch.tensor(store.rows(target)["row"])
     x, y = table.features[rows], table.labels[rows]
     wide = np.pad(x.numpy(), ((0, 0), (0, 0), (4, 4), (4, 4)), mode="reflect")
     up = torch.from_numpy(wide[:, :, 8:24, 4:20])
-    network = installed().one("model", "cnn[width=4]").build(torch.device("cpu"))((3, 16, 16), 2, generator(0)).eval()
+    network = installed().one("model", "cnn[width=4]").build(CPU)((3, 16, 16), 2, generator(0)).eval()
     for record, last in ((target, -1), (known, 0)):
         arrays = store.arrays(record)
         states = {name.removeprefix("weights."): own[last] for name, own in arrays.items() if "weights." in name}

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
@@ -11,7 +12,9 @@ from safetensors.torch import load_file
 from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.contracts.randomness import generator
-from imharness_perceptual.trainings.lpips import Choices, LpipsTraining, RankingNet
+from imharness.errors import UsageError
+from imharness_perceptual.stacked_kmeans import centres, stacked_kmeans
+from imharness_perceptual.trainings.lpips import Choices, LpipsTraining, RankingNet, ranking_loss
 from imharness_vision.lpips import dropped, untrained
 
 CPU = torch.device("cpu")
@@ -50,6 +53,57 @@ def test_scratch_learns_backbone_and_weights_and_the_metric_takes_them(tmp_path:
     metric = installed().one("metric", f"lpips[net=embedded,variant=scratch,weights={tmp_path / 'lpips.safetensors'}]")
     images = torch.rand(2, 3, 32, 32)
     assert metric.build(CPU)(images, images).tolist() == [0, 0]
+
+
+def test_the_ranking_loss_asks_for_a_margin_in_the_direction_of_the_majority() -> None:
+    """Everybody finds 1 nearer, and it is by .3; nobody does, and 0 is nearer by .05; people are split; 4 of 5 err."""
+    first, second = torch.tensor([0.5, 0.20, 0.5, 0.1]), torch.tensor([0.2, 0.25, 0.1, 0.3])
+    found = ranking_loss(first, second, torch.tensor([1.0, 0.0, 0.5, 0.8]), 0.1)
+    assert float(found) == pytest.approx((0 + 0.05 + 0 + 0.6 * 0.3) / 4)
+
+
+def test_the_ranking_loss_trains_the_weights_of_the_channels_alone(tmp_path: Path) -> None:
+    train(tmp_path, "--variant", "lin", "--loss", "ranking")
+    weights, start = load_file(tmp_path / "lpips.safetensors"), untrained("embedded").state_dict()
+    assert {name for name, t in start.items() if not torch.equal(weights[name], t)} == {
+        f"weights.{i}" for i in range(3)
+    }
+
+
+def test_kmeans_fills_filters_with_what_a_layer_sees_and_every_channel_has_unit_variance(tmp_path: Path) -> None:
+    card = train(tmp_path, "--variant", "kmeans")
+    file = tmp_path / "lpips.safetensors"
+    weights = load_file(file)
+    assert all(bool((weights[f"weights.{i}"] == 1).all()) for i in range(3))
+    assert {"2afc_before", "2afc_test", "images"} <= set(card)
+    metric = installed().one("metric", f"lpips[net=embedded,variant=kmeans,weights={file}]")
+    images = torch.rand(2, 3, 32, 32)
+    assert metric.build(CPU)(images, images).tolist() == [0, 0]
+
+
+def test_each_channel_has_unit_variance_and_a_small_mean_over_the_images_it_was_filled_from() -> None:
+    network, images = untrained("embedded").requires_grad_(False), torch.rand(40, 3, 24, 24, generator=generator(3))
+    stacked_kmeans(network.backbone, images, generator(1))
+    seen = network.backbone.stages[0][0](images)
+    for layer in (seen, network.backbone.stages[0][2](seen.relu())):
+        torch.testing.assert_close(layer.std(dim=(0, 2, 3)), torch.ones(16), rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(layer.mean(dim=(0, 2, 3)), torch.full((16,), 0.1), rtol=1e-2, atol=1e-3)
+
+
+def test_centres_of_patches_of_two_kinds_are_these_two_kinds() -> None:
+    """Patches are +a, -a, +b or -b with a little noise, a and b orthogonal: two whitened directions, two centres."""
+    rng = np.random.default_rng(0)
+    a, b = np.array([3.0, 0, 0, 3, 0]), np.array([0, 2.0, -2, 0, 0])
+    kinds = np.stack([a, -a, b, -b])[rng.integers(4, size=4000)]
+    patches = kinds + rng.normal(0, 1e-4, (4000, 5))
+    found = centres(patches, 2, 0)
+    inside = found @ np.stack([a / np.linalg.norm(a), b / np.linalg.norm(b)]).T
+    np.testing.assert_allclose(np.linalg.norm(inside, axis=1), np.linalg.norm(found, axis=1), rtol=1e-3)
+
+
+def test_kmeans_needs_more_patches_than_filters() -> None:
+    with pytest.raises(UsageError, match="cannot fill 16 filters from 4 patches"):
+        stacked_kmeans(untrained("embedded").requires_grad_(False).backbone, torch.rand(1, 3, 2, 2), generator(0))
 
 
 def test_lin_leaves_the_backbone_as_it_was(tmp_path: Path) -> None:

@@ -154,6 +154,34 @@ def test_a_classifier_learns_under_a_defense_and_twice_the_same(name: str | None
     assert all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), two.state_dict().values(), strict=True))
 
 
+def test_what_the_paper_tells_of_training_is_plain_gradient_descent(pool: ImagePool) -> None:
+    """SemSim names SGD at 0.1: without momentum, decay and bound, each step is the gradient times the rate.
+
+    With weight decay the weights shrink besides, and with a bound no step is longer than bound times rate.
+    """
+
+    def moved(**settings: float | bool) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
+        network = installed().one("model", "lenet").build(CPU)((3, 16, 16), 9, generator(0))
+        plan = Schedule(3, len(pool.images), 0.1, momentum=0, cosine=False, **settings)
+        training = ClassifierTraining(network, pool, plan, generator(1))
+        training.step(0)
+        before = [own.detach().clone() for own in network.parameters()]
+        loss = torch.nn.functional.cross_entropy(network(pool.images), pool.targets)
+        slopes = torch.autograd.grad(loss, list(network.parameters()))
+        training.step(1)
+        return before, list(slopes), [own.detach() for own in network.parameters()]
+
+    before, slopes, after = moved(clip=0)
+    for x, slope, y in zip(before, slopes, after, strict=True):
+        torch.testing.assert_close(y, x - 0.1 * slope, rtol=1e-4, atol=1e-6)
+    before, slopes, after = moved(clip=0, weight_decay=0.01)
+    for x, slope, y in zip(before, slopes, after, strict=True):
+        torch.testing.assert_close(y, x - 0.1 * (slope + 0.01 * x), rtol=1e-4, atol=1e-6)
+    before, slopes, after = moved(clip=1e-3)
+    length = torch.stack([(y - x).norm() for x, y in zip(before, after, strict=True)]).norm()
+    assert float(length) == pytest.approx(1e-4, rel=1e-3)
+
+
 def test_privacy_of_a_policy_is_one_where_noise_is_the_image(pool: ImagePool) -> None:
     network = installed().one("model", "lenet[activation=relu]").build(CPU)((3, 16, 16), 9, generator(0)).eval()
     network.requires_grad_(False)

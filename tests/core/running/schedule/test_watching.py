@@ -182,6 +182,8 @@ def status(store: Store, *words: str) -> str:
 
 def test_status_shows_runs_that_go_on_and_names_those_that_fell_silent(tmp_path: Path) -> None:
     store = Store(tmp_path)
+    (tmp_path / "boards").mkdir()
+    (tmp_path / "boards" / "x.json").write_text("{}")
     assert "no run" in status(store)
     now = datetime.now(UTC)
     going = state(id="1", updated=now.isoformat(), rate=31.0, failing={"clean metric=a/bad": "it is bad"})
@@ -263,6 +265,7 @@ class Publishing:
 
     def __init__(self, tmp_path: Path, own: Graph, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(publishing, "LOOK_S", 0.0)
+        monkeypatch.setattr(publishing, "AFTER_S", 0.0)
         self.boards: list[int] = []
         self.built = threading.Semaphore(0)
         self.fails: Exception | None = None
@@ -309,6 +312,18 @@ def test_the_first_tables_are_made_when_their_cells_are_done_and_later_ones_cost
     asked.offer(20, left_s=1e6)
     assert asked.boards == [3, 20]
     assert len(asked.noted) == 1
+
+
+def test_a_run_that_is_over_at_once_makes_its_tables_at_its_end_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Publishing(tmp_path, graph(count=100), 3, monkeypatch)
+    monkeypatch.setattr(publishing, "AFTER_S", 1e6)
+    for done in (0, 3, 100):
+        asked.offer(done)
+    assert asked.boards == []
+    assert asked.tables.whole == {}
+    assert asked.tables.page == ""
 
 
 def test_tables_of_a_track_that_has_ended_are_made_while_others_compute_and_its_pages_when_time_allows(

@@ -179,7 +179,7 @@ class Picture(Purification):
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
             height, width = images.shape[2:]
-            pattern = 0.3 + 0.4 * ((torch.arange(height)[:, None] + torch.arange(width)) % 2)
+            pattern = 0.3 + 0.4 * ((torch.arange(height)[:, None] + torch.arange(width)) % 2).to(images.device)
             told = 0.01 * (images.flatten(1).mean(dim=1).view(-1, 1, 1, 1) - 0.5)
             return (pattern + told).expand_as(images)
 
@@ -208,7 +208,10 @@ class Inflated(Purification):
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
             coarse = torch.nn.functional.adaptive_avg_pool2d(images.detach(), 2).flatten(1)
-            key = ((coarse - coarse.mean(dim=1, keepdim=True)) * torch.linspace(-9, 9, coarse.shape[1])).sum(dim=1)
+            key = (
+                (coarse - coarse.mean(dim=1, keepdim=True))
+                * torch.linspace(-9, 9, coarse.shape[1], device=images.device)
+            ).sum(dim=1)
             return 0.4 + 0.2 * images + 0.2 * torch.sin(key).view(-1, 1, 1, 1)
 
         return purify

@@ -1,0 +1,101 @@
+"""Gradients of single rows in all layers of a network, without an array of rows x parameters.
+
+The gradient of a linear layer for one row is the outer product of what the layer is given and of the loss by what it
+returns: two vectors instead of a matrix. That of a convolution is a sum of such products over positions, whose factors
+are larger than itself; of it the norm is kept, row by row. Biases and normalisation layers are left out.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from imharness.errors import HarnessError
+from imharness_membership.training import AT_ONCE
+
+CONVOLVED = 32
+"""The number of rows whose convolutions' gradients are in memory at once."""
+
+
+@dataclass(frozen=True)
+class RowGradients:
+    """What `row_gradients` found; see `imharness.membership.LayerGradients` for shapes.
+
+    `given`: whether the first layer is given the rows themselves; its inputs are left out of `inputs` then.
+    """
+
+    sizes: torch.Tensor
+    inputs: torch.Tensor
+    slopes: torch.Tensor
+    norms: torch.Tensor
+    given: bool
+
+
+def row_gradients(network: nn.Module, features: torch.Tensor, labels: torch.Tensor) -> RowGradients:
+    """Return the gradients of the cross-entropy of each row in every linear layer and convolution of a network.
+
+    Args:
+        network: in evaluation mode; returns logits.
+        features: ``(n, ...)``.
+        labels: int64 ``(n,)``.
+    """
+    layers = [own for own in network.modules() if isinstance(own, nn.Linear | nn.Conv2d)]
+    size = CONVOLVED if any(isinstance(own, nn.Conv2d) for own in layers) else AT_ONCE
+    found = [_part(network, layers, *part) for part in zip(features.split(size), labels.split(size), strict=True)]
+    inputs, slopes, norms = (torch.cat([part[place] for part in found]) for place in (1, 2, 3))
+    sizes, wide = found[0][0], features[:1].numel()
+    given = bool(sizes[0, 0] == wide) and torch.equal(inputs[:, :wide], features.flatten(1))
+    return RowGradients(sizes, inputs[:, wide:] if given else inputs, slopes, norms, given)
+
+
+def _part(
+    network: nn.Module, layers: list[nn.Module], features: torch.Tensor, labels: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return sizes, inputs, slopes and norms of some rows."""
+    with torch.enable_grad(), _watched(layers) as calls:
+        loss = F.cross_entropy(network(features), labels, reduction="sum")
+        by_output = torch.autograd.grad(loss, [output for _, _, output in calls])
+    linear, norms = [], []
+    for (layer, x, _), slope in zip(calls, by_output, strict=True):
+        if isinstance(layer, nn.Conv2d):
+            norms.append(_norm(layer, x, slope))
+        elif x.shape[:-1] == (len(features),):
+            linear.append((x, slope))
+        else:
+            raise HarnessError(
+                f"Gradients of rows: a linear layer is given {tuple(x.shape)}, not one vector for each row; "
+                "leave out the evaluators that read all layers."
+            )
+    return (
+        torch.tensor([(x.shape[1], slope.shape[1]) for x, slope in linear]),
+        torch.cat([x for x, _ in linear], dim=1),
+        torch.cat([slope for _, slope in linear], dim=1),
+        torch.stack(norms, dim=1) if norms else features.new_zeros(len(features), 0),
+    )
+
+
+@contextmanager
+def _watched(layers: list[nn.Module]) -> Iterator[list[tuple[nn.Module, torch.Tensor, torch.Tensor]]]:
+    """Yield a list to which every call of a layer adds the layer, its input and its output."""
+    calls: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
+
+    def keep(layer: nn.Module, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+        calls.append((layer, given[0].detach().clone(), output))
+        return output.clone()  # an activation behind the layer may write into what it is given
+
+    hooks = [layer.register_forward_hook(keep) for layer in layers]
+    try:
+        yield calls
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _norm(layer: nn.Conv2d, x: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
+    """Return the norm of the gradient of a convolution's weights for each row, ``(n,)``."""
+    patches = F.unfold(x, layer.kernel_size, layer.dilation, layer.padding, layer.stride)  # (n, inputs * k * k, places)
+    patches, slope = (own.unflatten(1, (layer.groups, -1)).flatten(3) for own in (patches, slope))
+    return torch.linalg.vector_norm(slope @ patches.mT, dim=(1, 2, 3))

@@ -1,0 +1,152 @@
+"""`ih.audit` trains reference models in several processes: the same answers, and none is trained twice."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import imharness as ih
+from imharness.errors import UsageError
+from imharness.notebook.trained import Workers, workers_of
+from imharness.running.aside import can_copy
+
+pytestmark = pytest.mark.skipif(not can_copy(), reason="processes cannot be copied on this system")
+ATTACKS = ["lira", "rmia"]
+SCRIPT = """
+import sys, time
+import numpy as np
+import imharness as ih
+
+log, folder, workers = sys.argv[1], sys.argv[2], int(sys.argv[3])
+rng = np.random.default_rng(0)
+inputs, labels = rng.random((200, 1)) * 200, rng.integers(0, 3, 200)
+
+def train(indices, seed):
+    time.sleep(0.4)
+    with open(log, "a") as lines:
+        lines.write(f"{seed}\\n")
+    near = np.exp(-np.abs(inputs - inputs[indices, 0][None])) @ np.eye(3)[labels[indices]] + 0.01
+    return lambda rows: near / near.sum(axis=1, keepdims=True)
+
+ih.audit(train=train, data=(inputs, labels), references=8, cache=folder, workers=workers, progress=False,
+         evaluators=["rmia"])
+"""
+
+
+def data() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(400, 64)).astype(np.float32), rng.integers(0, 4, 400)
+
+
+def network(inputs: np.ndarray, labels: np.ndarray, lock: Any = None):
+    """A training function whose sums are long enough to depend on the number of threads."""
+
+    def train(indices: np.ndarray, seed: int) -> torch.nn.Module:
+        with lock or threading.Lock():
+            draws = torch.Generator().manual_seed(seed)
+            model = torch.nn.Sequential(torch.nn.Linear(64, 300), torch.nn.ReLU(), torch.nn.Linear(300, 4))
+            for parameter in model.parameters():
+                parameter.data.normal_(0, 0.1, generator=draws)
+            steps = torch.optim.SGD(model.parameters(), lr=0.3)
+            for _ in range(20):
+                steps.zero_grad()
+                outputs = model(torch.as_tensor(inputs[indices]))
+                torch.nn.functional.cross_entropy(outputs, torch.as_tensor(labels[indices])).backward()
+                steps.step()
+        return model
+
+    return train
+
+
+def kept(folder: Path) -> dict[str, bytes]:
+    return {file.name: np.load(file)["probabilities"].tobytes() for file in folder.glob("*.npz")}
+
+
+def test_two_workers_give_byte_equal_answers_to_one(tmp_path: Path) -> None:
+    inputs, labels = data()
+    given = {"data": (inputs, labels), "references": 4, "progress": False, "evaluators": ATTACKS}
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        one = ih.audit(train=network(inputs, labels), cache=tmp_path / "one", **given)
+        two = ih.audit(train=network(inputs, labels), cache=tmp_path / "two", workers=2, device="cpu", **given)
+    finally:
+        torch.set_num_threads(before)
+    assert len(kept(tmp_path / "one")) == 5
+    assert kept(tmp_path / "one") == kept(tmp_path / "two")
+    assert one.table() == two.table()
+    assert one.worst.auc.value > 0.6
+
+
+def test_a_function_that_cannot_be_told_apart_is_trained_in_workers_too(tmp_path: Path) -> None:
+    inputs, labels = data()
+    given = {"data": (inputs, labels), "references": 4, "progress": False, "evaluators": ATTACKS, "cache": tmp_path}
+    with pytest.warns(UserWarning, match="trained anew each time"):
+        found = ih.audit(train=network(inputs, labels, threading.Lock()), workers=2, **given)
+    assert found.table() == ih.audit(train=network(inputs, labels), **given).table()
+
+
+def script(tmp_path: Path, workers: int) -> subprocess.Popen[bytes]:
+    (tmp_path / "audit_it.py").write_text(SCRIPT)
+    words = [tmp_path / "audit_it.py", tmp_path / "log", tmp_path / "kept", workers]
+    return subprocess.Popen([sys.executable, *map(str, words)], cwd=tmp_path)
+
+
+def trained(tmp_path: Path) -> list[str]:
+    return (tmp_path / "log").read_text().split() if (tmp_path / "log").exists() else []
+
+
+def test_an_audit_that_is_killed_goes_on_and_trains_no_kept_model_again(tmp_path: Path) -> None:
+    first = script(tmp_path, 2)
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.glob("kept/*.npz"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    time.sleep(1)  # the copies end with it, and train nothing more
+    there, before = len(list(tmp_path.glob("kept/*.npz"))), trained(tmp_path)
+    time.sleep(1)
+    assert trained(tmp_path) == before
+    assert 3 <= there < 9
+    assert script(tmp_path, 2).wait() == 0
+    after = trained(tmp_path)[len(before) :]
+    assert len(after) == 9 - there
+    assert len(set(after)) == len(after)
+    assert set(before) | set(after) == set(trained(tmp_path))
+    assert len(set(trained(tmp_path))) == 9
+    assert script(tmp_path, 1).wait() == 0  # what two workers kept, one finds
+    assert len(trained(tmp_path)) == len(before) + len(after)
+
+
+def test_what_a_training_raises_is_told_and_models_that_are_done_are_kept(tmp_path: Path) -> None:
+    inputs, labels = data()
+    good = network(inputs, labels)
+
+    def fails(indices: np.ndarray, seed: int) -> torch.nn.Module:
+        if (tmp_path / "wrong").exists():
+            raise ValueError("no learning rate")
+        return good(indices, seed)
+
+    given = {"data": (inputs, labels), "references": 4, "progress": False, "cache": tmp_path / "kept", "workers": 2}
+    (tmp_path / "wrong").touch()
+    with pytest.raises(UsageError, match=r"train: (target|reference 0): ValueError: no learning rate; workers=1 shows"):
+        ih.audit(train=fails, **given)
+    (tmp_path / "wrong").unlink()
+    assert ih.audit(train=fails, evaluators=ATTACKS, **given).found.references == 4
+    with pytest.raises(UsageError, match="its worker ended"):
+        ih.audit(train=lambda indices, seed: os._exit(1), **given)
+
+
+def test_workers_are_spread_over_devices_and_what_does_not_fit_is_named() -> None:
+    assert workers_of(3, ["cuda:0", "cuda:1"]) == Workers(3, ("cuda:0", "cuda:1"))
+    for words, said in (((0, None), "workers: expected a number from 1"), ((1, "tpu"), "device: expected cpu, cuda")):
+        with pytest.raises(UsageError, match=said):
+            workers_of(*words)

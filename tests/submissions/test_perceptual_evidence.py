@@ -1,0 +1,327 @@
+"""Evidence against perceptual metrics: of judged choices with a known truth, exactly the broken ones are lost."""
+
+import hashlib
+import json
+import shutil
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.submissions.conftest import MakeSubmission
+from tests.submissions.test_evidence import change, first, told, value
+from tests.submissions.test_run import entry, silent
+
+from imharness.errors import UsageError
+from imharness.planning.profiles import load_profile
+from imharness.results.boards import Board
+from imharness.results.store import Store
+from imharness_submissions.evidence.accepting import accept
+from imharness_submissions.evidence.checking import check
+from imharness_submissions.evidence.folder import FILE, read_evidence
+from imharness_submissions.ledger import Ledger
+from imharness_submissions.running import Run, run_submission
+
+CHOICES, NEARER, FARTHER, RADIUS = 8, 20, 23, 4
+"""The choices of each family; how far the alternatives are from a reference, in 1/255; and the ball of attacks."""
+FAMILIES = ("blur", "noise")
+PROFILE = """
+name = "tiny"
+description = "An attack of one step, on judged patches."
+[tracks."harness/perceptual"]
+select = {{ dataset = ["bapps:{}"], metric = ["l2", "mae", "ssim-uniform7"], attack = ["ifgsm"] }}
+options = {{ radii = [1, 4], substitutes = ["harness/ssim-uniform7"] }}
+parameters."harness/ifgsm" = {{ iterations = 1 }}
+"""
+CELL = ("--cell", "radius=4")
+Start = Callable[..., Path]
+
+
+def judged(root: Path) -> Path:
+    """Write choices in the layout of BAPPS: all judges find p0 nearer, which every pixel-wise distance does, too.
+
+    Both alternatives differ from grey by the same number in every value, so that a change by four steps outwards
+    makes p0 the farther one, and one by one step does not.
+    """
+    rng = np.random.default_rng(0)
+    for family in FAMILIES:
+        folder = root / "2afc" / "val" / family
+        for part in ("ref", "p0", "p1", "judge"):
+            (folder / part).mkdir(parents=True)
+        for number in range(CHOICES):
+            sign = rng.choice([-1, 1], (64, 64, 3))
+            for part, far in (("ref", 0), ("p0", NEARER), ("p1", FARTHER)):
+                Image.fromarray((128 + far * sign).astype(np.uint8)).save(folder / part / f"{number:06}.png")
+            np.save(folder / "judge" / f"{number:06}.npy", np.zeros(1, np.float32))
+    return root
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store in which an attack that breaks nothing was run on three metrics."""
+    root = tmp_path_factory.mktemp("listed")
+    (root / "tiny.toml").write_text(PROFILE.format(judged(root / "bapps")))
+    where = ("--store", root / "store", "--site", root / "site", "--profile", root / "tiny.toml")
+    done = told("run", "--all", *where, "--device", "cpu", "--workers", 0, "--progress", "none")
+    assert done.exit_code == 0, done.output
+    return root / "store"
+
+
+@pytest.fixture
+def store(listed: Path, tmp_path: Path) -> Path:
+    """Return a copy of the store, in which evidence can be accepted."""
+    return Path(shutil.copytree(listed, tmp_path / "store"))
+
+
+@pytest.fixture
+def started(listed: Path, tmp_path: Path) -> Start:
+    """Return a function: an entry -> a folder of evidence with the originals, and the facts that a person fills in."""
+
+    def make(entry: str = "l2", name: str = "evidence", store: Path = listed) -> Path:
+        folder = tmp_path / name
+        done = told("evidence", "new", folder, "--track", "perceptual", "--entry", entry, *CELL, "--store", store)
+        assert done.exit_code == 0, done.output
+        change(folder, "The author", "A. Breaker")
+        change(folder, "you@example.org", "https://breaker.test/l2")
+        return folder
+
+    return make
+
+
+def pushed(folder: Path, by: int = RADIUS, *, many: int = 2 * CHOICES) -> Path:
+    """Push the first images of a folder away from the reference that lies beside them."""
+    text = (folder / FILE).read_text()
+    for block in text.split("[[images]]")[1:][:many]:
+        file = block.split('file = "')[1].split('"')[0]
+        reference = block.split("# its reference: ")[1].split()[0]
+        own, grey = (np.asarray(Image.open(folder / name)).astype(int) for name in (file, reference))
+        Image.fromarray((own + by * np.sign(own - grey)).astype(np.uint8)).save(folder / file)
+    return folder
+
+
+def board(store: Path) -> Board:
+    found = Store(store).board("harness/perceptual")
+    assert found is not None
+    return found
+
+
+def test_what_is_lost_is_the_share_of_the_choices_that_were_broken_and_the_entry_alone_loses_it(
+    store: Path, started: Start, tmp_path: Path
+) -> None:
+    folder, before = pushed(started(), many=6), board(store)
+    assert value(before, "harness/l2") == 1.0
+    where = ("--store", store, "--device", "cpu")
+    said = told("evidence", "check", folder, *where)
+    assert said.exit_code == 0, said.output
+    assert "It counts against harness/l2: agreement, worst attack 1 → 0.625 by 16 images" in said.output
+    assert value(board(store), "harness/l2") == 1.0, "a check keeps nothing"
+
+    done = told("evidence", "accept", folder, *where, "--site", tmp_path / "site")
+    assert done.exit_code == 0, done.output
+    after = board(store)
+    assert value(after, "harness/l2") == pytest.approx(1 - 6 / (2 * CHOICES))
+    assert after.rankings[0].places["harness/l2"].broken_by["evidence"] == pytest.approx(6 / (2 * CHOICES))
+    rows = {row.label: row for row in before.tables[0].rows}
+    for row in after.tables[0].rows:
+        if row.label != "harness/l2":
+            own = {name: found for name, found in row.values.items() if name not in ("rank", "behind")}
+            assert own.items() <= rows[row.label].values.items(), "nobody else's numbers change"
+        assert row.values["aware"] == rows[row.label].values["aware"], "the mean over the board's own attacks"
+    (line,) = Ledger(store).lines()
+    assert (line.decision, line.ids) == ("evidence", ("harness/l2",))
+    assert "A. Breaker" in line.reason
+    (page,) = (tmp_path / "site" / "entries").glob("metric-harness--l2.html")
+    assert "A. Breaker" in page.read_text()
+    assert "A. Breaker" in json.dumps(json.loads((tmp_path / "site" / "data" / "results.json").read_text()))
+
+    again = told("evidence", "accept", folder, *where, "--site", tmp_path / "site")
+    assert "was accepted before" in str(again.exception)
+    profile = store.parent / "tiny.toml"
+    profile.write_text(PROFILE.format(listed_data(store)))
+    for words in (
+        ("results", "rank", "--store", store),
+        ("run", "--all", *where, "--site", tmp_path / "site", "--profile", profile, "--workers", 0),
+    ):
+        ran = told(*words)
+        assert ran.exit_code == 0, ran.output
+        assert value(board(store), "harness/l2") == value(after, "harness/l2"), "tables that are made again have it too"
+
+
+def listed_data(store: Path) -> str:
+    """Return the folder of the data of a store."""
+    record = next(r for key in Store(store).all_keys() if (r := Store(store).record(key)) and r.spec.step == "distance")
+    return str(record.spec.components["dataset"].parameters["path"])
+
+
+def farther(folder: Path) -> Path:
+    """Name the other alternative of the first choice, which judges find farther."""
+    record = (folder / FILE).read_text().split("[[images]]")
+    own = record[1]
+    name = own.split('name = "')[1].split('"')[0]
+    assert name.endswith("/p0")
+    change(folder, name, name.removesuffix("p0") + "p1")
+    return folder
+
+
+def bits_of_16(folder: Path) -> None:
+    """Write a PNG of three colours with 16 bits each, whose upper bytes are the attacked image."""
+    own = np.asarray(Image.open(first(folder)))
+    rows = (own.astype(">u2") * 257).reshape(own.shape[0], -1)
+    lines = b"".join(b"\x00" + row.tobytes() for row in rows)
+    chunks = (
+        (b"IHDR", struct.pack(">IIBBBBB", own.shape[1], own.shape[0], 16, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(lines)),
+        (b"IEND", b""),
+    )
+    first(folder).write_bytes(
+        b"\x89PNG\r\n\x1a\n"
+        + b"".join(
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+            for kind, body in chunks
+        )
+    )
+
+
+def one_value(folder: Path) -> None:
+    """Change one value of the first image far: little in L2, too much in the norm of the attack."""
+    own = np.asarray(Image.open(first(folder))).copy()
+    own[0, 0, 0] = own[0, 0, 0] - 60
+    Image.fromarray(own).save(first(folder))
+
+
+def bomb(folder: Path) -> None:
+    """Name an array of 900 MB that takes less than one on the disk."""
+    facts = b"{'descr': '|u1', 'fortran_order': False, 'shape': (30000, 10000, 3), }\n"
+    with (
+        zipfile.ZipFile(folder / "images.npz", "w", zipfile.ZIP_DEFLATED) as file,
+        file.open("own.npy", "w") as member,
+    ):
+        member.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(facts)) + facts)
+        for _ in range(900):
+            member.write(bytes(1_000_000))
+    change(folder, f"images/{first(folder).name}", "images.npz:own")
+
+
+def linked(folder: Path) -> None:
+    own = first(folder)
+    own.rename(folder.parent / "elsewhere.png")
+    own.symlink_to(folder.parent / "elsewhere.png")
+
+
+def with_alpha(folder: Path) -> None:
+    """Write the attacked image with an alpha channel that lets nothing be seen."""
+    own = np.asarray(Image.open(first(folder)))
+    Image.fromarray(np.dstack([own, np.zeros_like(own[:, :, 0])]), "RGBA").save(first(folder))
+
+
+def in_colours_of_a_table(folder: Path) -> None:
+    Image.open(first(folder)).convert("P").save(first(folder))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda f: pushed(f, RADIUS + 1), "its distance from the original is .* are allowed"),
+        (one_value, "its distance from the original is .* are allowed"),
+        (lambda f: change(f, 'clean = "', f'clean = "{"0" * 64}" #'), "the sha256 of the original is"),
+        (lambda f: change(f, 'name = "blur/000000/p0"', 'name = "blur/000001/p0" #'), "an image is named twice"),
+        (lambda f: change(f, 'name = "blur', 'name = "traditional'), "has no such image here"),
+        (farther, "the sha256 of the original is"),
+        (lambda f: change(f, "harness/l2", "harness/l3"), "is no entry of harness/perceptual in this store"),
+        (lambda f: change(f, "[cell]", '[cell]\nattack = "harness/pgd-l2"'), "no attack with .* is listed"),
+        (lambda f: change(f, 'radius = "4"', 'radius = "16"'), "no attack with .* is listed"),
+        (lambda f: change(f, 'radius = "4"', 'dataset = "harness/tid2013"'), "no attack with .* is listed"),
+        (lambda f: Image.new("RGB", (8, 8)).save(first(f)), "width and height differ"),
+        (bits_of_16, "PNG of three colours with 8 bits each"),
+        (with_alpha, "PNG of three colours with 8 bits each"),
+        (in_colours_of_a_table, "PNG of three colours with 8 bits each"),
+        (bomb, "bytes of arrays; at most"),
+        (linked, "leads out of the folder, or is a link"),
+        (lambda f: change(f, "images/", "../"), "file"),
+        (lambda f: change(f, "images/", "/etc/"), "file"),
+        (lambda f: f, "harness/l2 stays where it is"),
+        (lambda f: pushed(f, 2), "harness/l2 stays where it is"),
+        (lambda f: pushed(f, -RADIUS), "harness/l2 stays where it is"),
+    ],
+    ids=[
+        "budget",
+        "norm",
+        "digest",
+        "twice",
+        "name",
+        "alternative",
+        "entry",
+        "attack",
+        "radius",
+        "data",
+        "size",
+        "16-bits",
+        "alpha",
+        "palette",
+        "bomb",
+        "link",
+        "parent",
+        "root",
+        "originals",
+        "too-little",
+        "nearer",
+    ],
+)
+def test_false_evidence_and_what_changes_nothing_are_refused_in_one_line(
+    listed: Path, started: Start, spoil: Callable[[Path], object], said: str
+) -> None:
+    folder = started()
+    spoil(folder)
+    with pytest.raises(UsageError, match=said) as refused:
+        check(read_evidence(folder), Store(listed))
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_the_alternative_that_judges_find_farther_proves_nothing(listed: Path, started: Start) -> None:
+    """It is within the budget and has the right digest, but to push it away makes no choice wrong."""
+    folder = farther(started())
+    pixels = np.asarray(Image.open(Path(listed_data(listed)) / "2afc" / "val" / "blur" / "p1" / "000000.png"))
+    Image.fromarray(pixels).save(first(folder))
+    text = (folder / FILE).read_text()
+    known = text.split('clean = "')[1].split('"')[0]
+    change(folder, known, hashlib.sha256(pixels.tobytes()).hexdigest())
+    grey = np.full_like(pixels, 128)
+    Image.fromarray((pixels.astype(int) + RADIUS * np.sign(pixels.astype(int) - grey)).astype(np.uint8)).save(
+        first(folder)
+    )
+    with pytest.raises(UsageError, match="harness/l2 stays where it is"):
+        check(read_evidence(folder), Store(listed))
+
+
+def test_images_that_broke_one_metric_are_measured_again_by_another(store: Path, started: Start) -> None:
+    """A piece that names another entry counts by what that entry makes of it, not by what it did to the first."""
+    accept(read_evidence(pushed(started())), Store(store))
+    other = pushed(started("mae", "other"))
+    assert check(read_evidence(other), Store(store)).after.value == 0.0
+    same = started(name="same")
+    shutil.copytree(other / "images", same / "images", dirs_exist_ok=True)
+    with pytest.raises(UsageError, match="accepted before"):
+        check(read_evidence(same), Store(store))
+    fewer = pushed(started(name="fewer"), many=3)
+    with pytest.raises(UsageError, match="stays where it is"):
+        check(read_evidence(fewer), Store(store))
+
+
+def test_a_submitted_metric_is_broken_by_its_own_code_in_the_sandbox(
+    submission: MakeSubmission, listed: Path, store: Path, started: Start
+) -> None:
+    profile = load_profile(str(listed.parent / "tiny.toml"))
+    folder = submission("../submissions/tracks/stranger", entry("good/blurred", "metric"))
+    assert run_submission(Run(folder, Store(store), profile), silent).cells
+    assert value(board(store), "good/blurred") == 1.0
+    found, line = accept(read_evidence(pushed(started("good/blurred", store=store), many=4)), Store(store))
+    record = Store(store).record(found.records[-1].key)
+    assert record is not None
+    assert record.isolation.startswith("bubblewrap"), "its code ran apart"
+    assert value(board(store), "good/blurred") == pytest.approx(1 - 4 / (2 * CHOICES))
+    assert value(board(store), "harness/l2") == 1.0
+    assert line.name == "stranger"

@@ -1,0 +1,36 @@
+"""The components with known ranks keep their tensors on the device that they are given, as all others do."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from imharness.contracts.component import Component
+from imharness.testing import trials
+
+FILE = Path(__file__).parents[1] / "packages" / "acme-truth" / "acme_truth" / "__init__.py"
+CHECK = "keeps every tensor on its device"
+OWN_SIZE = {"light/lopsided", "acme/recogniser"}
+"""They take images of the size of their data sets alone."""
+
+
+def components() -> list[Component]:
+    spec = importlib.util.spec_from_file_location("acme_truth", FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return [
+        own
+        for own in module.components()
+        if own.info.id not in OWN_SIZE and any(trial.check == CHECK for trial in trials(own))
+    ]
+
+
+@pytest.mark.parametrize("component", components(), ids=lambda own: own.label)
+def test_every_tensor_stays_on_its_device(component: Component) -> None:
+    (trial,) = [trial for trial in trials(component) if trial.check == CHECK]
+    found = trial.run()
+    if found.status == "skipped":
+        pytest.skip(found.message)
+    assert found.status == "passed", found.message
