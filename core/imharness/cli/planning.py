@@ -17,9 +17,11 @@ from imharness.components.inputs.needs import Input, inputs_of
 from imharness.contracts.component import Component
 from imharness.contracts.image_dataset import ImageDataset
 from imharness.contracts.table_dataset import TableDataset
+from imharness.contracts.track import Track, Work
 from imharness.errors import Unavailable
 from imharness.planning.plan import Graph, Task
 from imharness.results.store import Store
+from imharness.results.tasks import TaskSpec
 from imharness.running.budget import finished
 from imharness.running.schedule.estimates import Left, Times, bytes_of, left_of
 
@@ -175,7 +177,7 @@ def outlook(graph: Graph) -> Outlook:
         spec = task.spec
         dataset = spec.components.get("dataset")
         known = units.get(f"dataset {dataset.label}", 0) if dataset else 0
-        found = graph.track.work(spec, known if spec.limit is None else min(known, spec.limit))
+        found = _work(graph.track, spec, known if spec.limit is None else min(known, spec.limit))
         own = Share(1) if found is None else Share(1, found.operations, found.size + OVERHEAD)
         if found is not None:
             counted, rows = counted + 1, rows + found.rows
@@ -183,6 +185,14 @@ def outlook(graph: Graph) -> Outlook:
         for label in {ref.label for ref in spec.named().values() if ref.kind in graph.track.ranks}:
             entries[label] = entries.get(label, Share()).plus(own)
     return Outlook(graph.track.info.id, len(graph.tasks), counted, rows, operations, size, entries, graph.dear)
+
+
+def _work(track: Track, spec: TaskSpec, units: int) -> Work | None:
+    """Return what a task costs, or None where a stranger's component has other fields than the track counts by."""
+    try:
+        return track.work(spec, units)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
 
 
 def tells_size(graph: Graph) -> bool:
