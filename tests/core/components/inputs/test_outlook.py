@@ -225,10 +225,10 @@ def test_a_number_of_private_images_cuts_no_training_part(
     assert len(built["test"][0]) > 2
 
 
-def test_lpips_is_planned_in_five_variants_on_three_backbones() -> None:
+def test_lpips_is_planned_in_five_variants_on_three_backbones_and_by_k_means_on_one() -> None:
     graph = narrow("harness/perceptual", dataset=["bapps"])
     metrics = {task.spec.components["metric"].label for task in graph.tasks.values()}
-    assert len([label for label in metrics if label.startswith("harness/lpips")]) == 15
+    assert len([label for label in metrics if label.startswith("harness/lpips")]) == 16
 
 
 def test_a_dry_run_says_size_hours_and_what_is_to_be_got(empty_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
