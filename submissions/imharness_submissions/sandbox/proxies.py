@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from imharness.components.provenance import Provenance, Registered, provenance
 from imharness.components.registry import explain, info_class
+from imharness.components.soundness import check_sound
 from imharness.contracts.attack import Attack, AttackInfo, Budget
 from imharness.contracts.call import call_of
 from imharness.contracts.certification import Certification
@@ -178,6 +179,7 @@ def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandb
             words = [str(word) for word in facts["declares"][declared]]
             setattr(made, declared, type(getattr(contract, declared))(words))
         found: Sandboxed = made.model_validate(facts["parameters"])
+        check_sound(found)
     except ValidationError as error:
         raise PluginError(f"description of a component: {explain(error)}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
