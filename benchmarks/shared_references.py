@@ -5,7 +5,8 @@ takes two minutes on a GPU. Small networks learn 5,000 of a pool's 10,000 rows o
 tenth has a random label; each is trained without and with label smoothing. A split is a network, attacked by online
 LiRA with the pool's 64 references. Printed are the mean, how much of the variance pools make up (the intraclass
 correlation, with its 95 % interval), and how many of 4,000 intervals by Student's t over 16 splits hold the mean of
-all: 16 splits of one pool, of two, three and four pools, and of 16 pools.
+all: 16 splits of one pool, of two, three and four pools, and of 16 pools. The same follows for the intervals of the
+board, which add the variance of pools to that of splits (`imharness.stats.nested_interval`), of three and four pools.
 """
 
 import math
@@ -17,6 +18,7 @@ import torch
 import torch.nn.functional as F
 
 from imharness.cli import console
+from imharness.stats import nested_interval, t_interval
 
 ROWS, WIDTH, CLASSES, UNITS = 60_000, 64, 100, 256
 POOL, REFERENCES, EPOCHS, BATCH = 10_000, 64, 40, 250
@@ -39,8 +41,11 @@ def main(pools: int = 40, splits: int = 16) -> None:
         plain, smoothed = found[:, 0, :, place], found[:, 1, :, place]
         for what, values in (("none", plain), ("smoothing", smoothed), ("difference", plain - smoothed)):
             own, low, high = _correlation(values)
-            hits = ", ".join(f"{_coverage(values, shape):.3f}" for shape in SHAPES if len(shape) <= pools)
-            console.say(f"{name}, {what}: {values.mean():.4f}, {own:.3f} [{low:.3f}, {high:.3f}]; coverage {hits}")
+            found = [_coverage(values, shape) for shape in SHAPES if len(shape) <= pools]
+            hits = ", ".join(f"{student:.3f}" for student, _ in found)
+            board = ", ".join(f"{nested:.3f}" for _, nested in found[2:4])
+            said = f"{values.mean():.4f}, {own:.3f} [{low:.3f}, {high:.3f}]; coverage {hits}; of the board {board}"
+            console.say(f"{name}, {what}: {said}")
 
 
 def _pool(features: torch.Tensor, labels: torch.Tensor, number: int, splits: int) -> np.ndarray:
@@ -116,16 +121,18 @@ def _correlation(values: np.ndarray) -> tuple[float, float, float]:
     return float(own), float(low), float(high)
 
 
-def _coverage(values: np.ndarray, shape: tuple[int, ...]) -> float:
-    rng, truth, half = np.random.default_rng(0), values.mean(), scipy.stats.t.ppf(0.975, sum(shape) - 1)
-    hits = 0
+def _coverage(values: np.ndarray, shape: tuple[int, ...]) -> tuple[float, float]:
+    """Return how many intervals hold the mean of all: Student's, and those with a variance of pools."""
+    rng, truth, hits = np.random.default_rng(0), values.mean(), np.zeros(2)
+    group = np.repeat(np.arange(len(shape)), shape)
     for _ in range(DRAWS):
         pools = rng.choice(len(values), len(shape), replace=False)
         drawn = np.concatenate(
             [rng.choice(values[p], min(k, values.shape[1]), replace=False) for p, k in zip(pools, shape, strict=True)]
         )
-        hits += abs(drawn.mean() - truth) <= half * drawn.std(ddof=1) / len(drawn) ** 0.5
-    return hits / DRAWS
+        found = (t_interval(drawn), nested_interval(drawn, group))
+        hits += [own.low <= truth <= own.high for own in found]
+    return tuple((hits / DRAWS).tolist())
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ import numpy as np
 
 from imharness.contests import common
 from imharness.stats import chosen_half
-from imharness.tables import Blocks
-from imharness_membership.tables.cells import Figures, figures_of
+from imharness.tables import Blocks, Value, missing
+from imharness_membership.tables.cells import DATASET, POOL, Figures, figures_of, over_splits, pools_among
 
 STRONGEST = "the strongest"
 EQUAL = 10
@@ -57,9 +57,10 @@ def parted(scores: Blocks) -> Parts:
     return Parts(_rows(scores, aside), _rows(scores, [~kept for kept in aside]) if few else scores)
 
 
-def figures_of_parts(parts: Parts, kinds: Figures) -> Parts:
+def figures_of_parts(parts: Parts, kinds: Figures, pools: Mapping[str, str] | None = None) -> Parts:
     """Return the figures of scores, see `figures_of`."""
-    return Parts(figures_of(parts.aside, kinds, to_choose=True), figures_of(parts.reported, kinds))
+    aside = figures_of(parts.aside, kinds, to_choose=True, pools=pools)
+    return Parts(aside, figures_of(parts.reported, kinds, pools=pools))
 
 
 def following(count: int) -> list[list[int]]:
@@ -93,8 +94,9 @@ def strongest(figures: Parts, key: str, adversaries: Mapping[str, Sequence[str]]
     The blocks have a condition for each adversary, data set and model, with splits as units; `adversaries`: name -> the
     kinds of shadow model among which it chooses. An evaluator that few defenses met is not chosen, see `common`.
     """
-    reported = figures.reported
+    reported, pools = figures.reported, pools_among(figures.reported)
     conditions, units, values = list[Mapping[str, str]](), list[np.ndarray](), list[np.ndarray]()
+    shared: dict[str, list[np.ndarray]] = {} if pools is None else {POOL: [], DATASET: []}
     named: dict[str, Counter[str]] = {label: Counter() for label in reported.entries}
     studies = sorted({_study(own) for own in reported.conditions})
     for attacker, (dataset, model) in itertools.product(sorted(adversaries), studies):
@@ -113,9 +115,28 @@ def strongest(figures: Parts, key: str, adversaries: Mapping[str, Sequence[str]]
         conditions.append({**facets, "evaluator": STRONGEST, "attacker": attacker})
         units.append(names[at])
         values.append(own[:, at])
+        if pools is not None:
+            shared[POOL].append(np.array([f"{dataset}, pool {pool}" for pool in pools[at]], dtype=object))
+            shared[DATASET].append(np.full(len(at), dataset, dtype=object))
     shares = {label: {name: n / own.total() for name, n in own.most_common()} for label, own in named.items()}
     scores = {key: tuple(values)}
-    return Strongest(Blocks(reported.entries, tuple(conditions), tuple(units), scores, {"split": tuple(units)}), shares)
+    about = {"split": tuple(units), **{fact: tuple(own) for fact, own in shared.items()}}
+    return Strongest(Blocks(reported.entries, tuple(conditions), tuple(units), scores, about), shares)
+
+
+def over_strongest(scores: Blocks, key: str, entry: str, conditions: Sequence[int], reason: str = "no cell") -> Value:
+    """Return the mean of an entry's figure over splits, as `over_splits` does, in some conditions of `strongest`."""
+    if not conditions:
+        return missing(reason)
+    row = scores.entries.index(entry)
+    numbers, *facts = (
+        np.concatenate([own[c] for c in conditions])
+        for own in (
+            [block[row] for block in scores.values[key]],
+            *(scores.about[fact] for fact in (POOL, DATASET) if fact in scores.about),
+        )
+    )
+    return over_splits(numbers, reason, *facts)
 
 
 def _reach(entries: Sequence[str], aside: np.ndarray, reported: np.ndarray) -> np.ndarray:

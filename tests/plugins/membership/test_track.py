@@ -209,6 +209,12 @@ def test_splits_of_a_pool_share_rows_and_reference_models_and_draw_their_own_mem
 
     assert [len(found("references", name)) for name in ("plain-training", "label-smoothing")] == [2, 2]
     assert len(found("release_references", "masking")) == 2
+    board = store.board("harness/membership")
+    assert board is not None
+    for name in ("defenses", "rates", "accuracy", "evaluators"):
+        [shown] = [own for own in board.tables if own.id == name]
+        assert "Splits of one pool have the same rows and reference models" in shown.caption
+        assert all(own.low is None for row in shown.rows for key, own in row.values.items() if key != "behind"), name
     table, compared = installed().one("dataset", "digits").build(CPU), 0
     for defense in ("plain-training", "label-smoothing"):
         targets = [found("train", defense, split=split, role="target")[0] for split in range(3)]
