@@ -20,7 +20,7 @@ from imharness_leaderboard.addresses import picture_base
 from imharness_leaderboard.chart_titles import title_of_boxes, title_of_ranks
 from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Picture, Style, rows_high
 from imharness_leaderboard.scores import Scores
-from imharness_leaderboard.wording import on_axis
+from imharness_leaderboard.wording import brief, on_axis
 
 PERCENTILES = (5, 25, 50, 75, 95)
 
@@ -135,7 +135,7 @@ def _draw_ranks(axes: Axes, style: Style, scores: Scores) -> None:
             solid_capstyle="butt",
             gid=f"tied-{first}-{last}",
         )
-    axes.set_xlabel(f"mean rank by {comparison.measure} (1 is best)")
+    axes.set_xlabel(brief(f"mean rank by {comparison.measure} (1 is best)"), loc="right")
 
 
 def _shared(scores: Scores) -> npt.NDArray[np.float64]:
@@ -216,7 +216,7 @@ def _draw_spread(axes: Axes, style: Style, scores: Scores) -> None:
     )
     axes.set_yticks(np.arange(1, len(found) + 1), [on_axis(comparison.entries[i]) for i, _ in found])
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(f"{comparison.measure} ({comparison.better} is better)")
+    axes.set_xlabel(brief(f"{comparison.measure} ({comparison.better} is better)"), loc="right")
 
 
 def _box(row: npt.NDArray[np.float64]) -> dict[str, object]:
