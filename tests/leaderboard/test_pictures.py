@@ -221,6 +221,32 @@ def contest_pictures() -> tuple[dict[str, Picture], Board]:
     return {picture.name.rpartition("/")[2]: picture for picture in found}, own
 
 
+def test_the_caption_of_the_worst_case_says_what_its_marks_are_in_the_words_of_their_columns() -> None:
+    pictures, _ = contest_pictures()
+    caption = pictures["contest-worst"].caption
+    said = "mean over the attacks that were run both ways"
+    assert f"Hollow circle: {said}, without knowledge of the defense. " in caption
+    assert f"Cross: {said}, with knowledge of the defense. " in caption
+
+
+def test_what_stands_below_a_narrow_chart_ends_within_the_picture(browser: Browser) -> None:
+    """Names of 70 letters leave the chart less width than the name of its measure takes."""
+    made = report()
+    long = {row.label: f"acme/{'long-' * 12}name[n={i}]" for i, row in enumerate(made.tables[0].rows)}
+    rows = tuple(row.model_copy(update={"label": long[row.label]}) for row in made.tables[0].rows)
+    table = made.tables[0].model_copy(update={"rows": rows})
+    own = board(tables=(table,), rankings=tuple(made.rankings), charts=())
+    picture = next(iter(ranking_pictures(own, own.rankings[0], ())))
+    page = browser.new_page(viewport={"width": 1000, "height": 900})
+    page.set_content(picture.drawn("light").decode())
+    ends = page.evaluate(
+        """() => { const right = document.querySelector('svg').getBoundingClientRect().right;
+        return [...document.querySelectorAll('text')].map((e) => e.getBoundingClientRect().right - right); }"""
+    )
+    page.close()
+    assert max(ends) <= 2
+
+
 def test_the_pictures_of_a_ranking_hold_the_numbers_of_its_table() -> None:
     pictures, own = contest_pictures()
     worst = pictures["contest-worst"].data
