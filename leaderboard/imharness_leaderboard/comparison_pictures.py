@@ -23,6 +23,8 @@ from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.wording import brief, on_axis
 
 PERCENTILES = (5, 25, 50, 75, 95)
+PARTIAL = " Entries that lack conditions which most others have are drawn over those that they have: the title leaves them out."
+"""What the caption of a distribution says where some entries met other conditions than most."""
 
 
 def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
@@ -40,14 +42,18 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
     if not _joins_all(scores):
         yield _rank_picture(scores, base, subject, size)
     if boxes := _spreads(scores):
-        names, medians = [comparison.entries[i] for i, _ in boxes], [float(own[2]) for _, own in boxes]
-        seen = title_of_boxes(names, medians, comparison.measure, comparison.better)
+        alike = set(_comparable(comparison, scores.vectors))
+        medians = {comparison.entries[i]: float(own[2]) for i, own in boxes if i in alike}
+        partial = len(medians) < len(boxes)
+        seen = title_of_boxes(
+            [*medians], [*medians.values()], comparison.measure, comparison.better, all_complete=not partial
+        )
         plain = f"Distribution of {comparison.measure}: {subject}"
         yield Picture(
             f"{base}-spread",
             seen or plain,
             f"{_before(seen, plain)}{comparison.description} Box: quartiles over the {_seen_once(scores)}; whiskers: "
-            "5th and 95th percentiles.",
+            f"5th and 95th percentiles.{PARTIAL if partial else ''}",
             digest([VERSION, seen, scores.source]),
             lambda axes, style: _draw_spread(axes, style, scores),
             size,

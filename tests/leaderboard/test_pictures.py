@@ -14,7 +14,7 @@ from imharness.results.charts import Chart, Series
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.chart_pictures import chart_pictures
 from imharness_leaderboard.chart_titles import title_of_boxes, title_of_ranks
-from imharness_leaderboard.comparison_pictures import comparison_pictures
+from imharness_leaderboard.comparison_pictures import PARTIAL, comparison_pictures
 from imharness_leaderboard.names import display_names
 from imharness_leaderboard.numbers import csv_bytes
 from imharness_leaderboard.picture import Picture, darkened
@@ -23,7 +23,7 @@ from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.wording import brief, short
 
 from .conftest import PHOTOGRAPHS, board, paired
-from .contested import ATTACKS, JPEG, LEVELS, NONE, blocks, report
+from .contested import ATTACKS, FLIP, JPEG, LEVELS, NONE, blocks, report
 
 X, Y = (ColumnSpec(key=key, label=key, description="", better="higher") for key in "xy")
 
@@ -152,8 +152,10 @@ def test_titles_of_ranks_and_boxes_say_what_is_drawn() -> None:
     sign = 1 if comparison.better == "higher" else -1
     rows = sorted(zip(spread["defense"], spread["50%"], strict=True), key=lambda row: -sign * row[1])
     (best, first), (_, second) = rows[:2]
-    assert found["spread"].title.startswith(
-        f"{display_names([best])[best]} has the {'highest' if sign > 0 else 'lowest'} median "
+    assert (
+        found["spread"]
+        .title.removeprefix("Of complete entries, ")
+        .startswith(f"{display_names([best])[best]} has the {'highest' if sign > 0 else 'lowest'} median ")
     )
     assert f": {first:.3g}; next " in found["spread"].title
     assert found["spread"].title.endswith(f", {second:.3g}")
@@ -169,6 +171,29 @@ def test_titles_of_ranks_and_boxes_name_no_best_where_the_best_tie() -> None:
     assert title_of_boxes(labels[:2], [0.5, 0.5], "D", "lower") == ""
     assert title_of_boxes(labels[:1], [0.5], "D", "lower") == ""
     assert title_of_boxes(labels[:3], [3.0, 0.5, 2.0], "D", "lower") == "B has the lowest median of D: 0.5; next C, 2"
+
+
+def test_the_title_of_distributions_compares_only_entries_that_met_the_same_conditions() -> None:
+    """The last entry met the two easy of three conditions alone, and so has the lowest median."""
+    made = report()
+    comparison, numbers = made.comparisons[0].stored()
+    starts, few = comparison.starts(), comparison.entries.index(FLIP)
+    changed = numbers.copy()
+    changed[few] = 0.25
+    own = board(tables=tuple(made.tables), rankings=(), charts=())
+
+    def spread() -> Picture:
+        pictures = comparison_pictures(own, Scores(own, comparison, changed))
+        return next(picture for picture in pictures if picture.name.endswith("-spread"))
+
+    full = spread()
+    assert full.title.removeprefix("Of complete entries, ").startswith("Flip has the lowest median")
+    changed[few, starts[0] : starts[1]] = np.nan
+    partial = spread()
+    assert partial.title.startswith("Of complete entries, ")
+    assert "Flip" not in partial.title
+    assert partial.caption.endswith(PARTIAL)
+    assert FLIP in partial.data["defense"]
 
 
 def test_distributions_are_those_of_what_tests_see_once() -> None:
