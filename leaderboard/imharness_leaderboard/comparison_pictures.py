@@ -24,8 +24,6 @@ from imharness_leaderboard.wording import brief, on_axis
 
 PERCENTILES = (5, 25, 50, 75, 95)
 PARTIAL = " Entries that lack conditions which most have are drawn over those that they have; the title omits them."
-    " Entries that lack conditions which most have are drawn over those that they have; the title leaves them out."
-)
 """What the caption of a distribution says where some entries met other conditions than most."""
 
 
