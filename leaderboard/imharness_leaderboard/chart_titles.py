@@ -48,8 +48,13 @@ def title_of_ranks(labels: Sequence[str], ranks: Sequence[float], tied: int) -> 
     return f"{first} has the best mean rank, {ranks[0]:.2f}, and is {told}"
 
 
-def title_of_boxes(labels: Sequence[str], medians: Sequence[float], measure: str, better: str) -> str:
-    """Return which box has the best median; empty for fewer than two, without a direction, or where the best tie."""
+def title_of_boxes(
+    labels: Sequence[str], medians: Sequence[float], measure: str, better: str, *, all_complete: bool = True
+) -> str:
+    """Return which box has the best median; empty for fewer than two, without a direction, or where the best tie.
+
+    `labels`: the entries that met the same conditions; `all_complete`: whether no other one is drawn.
+    """
     if len(labels) < 2 or better not in ("higher", "lower"):
         return ""
     sign, names = 1 if better == "higher" else -1, display_names(labels)
@@ -59,6 +64,7 @@ def title_of_boxes(labels: Sequence[str], medians: Sequence[float], measure: str
         return ""
     extreme = "highest" if sign > 0 else "lowest"
     return (
+        f"{'' if all_complete else 'Of complete entries, '}"
         f"{names[labels[first]]} has the {extreme} median of {head_of(measure)}: {best}; "
         f"next {names[labels[second]]}, {next_}"
     )

@@ -20,9 +20,11 @@ from imharness_leaderboard.addresses import picture_base
 from imharness_leaderboard.chart_titles import title_of_boxes, title_of_ranks
 from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Picture, Style, rows_high
 from imharness_leaderboard.scores import Scores
-from imharness_leaderboard.wording import on_axis
+from imharness_leaderboard.wording import brief, on_axis
 
 PERCENTILES = (5, 25, 50, 75, 95)
+PARTIAL = " Entries that lack conditions which most have are drawn over those that they have; the title omits them."
+"""What the caption of a distribution says where some entries met other conditions than most."""
 
 
 def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
@@ -40,14 +42,18 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
     if not _joins_all(scores):
         yield _rank_picture(scores, base, subject, size)
     if boxes := _spreads(scores):
-        names, medians = [comparison.entries[i] for i, _ in boxes], [float(own[2]) for _, own in boxes]
-        seen = title_of_boxes(names, medians, comparison.measure, comparison.better)
+        alike = set(_comparable(comparison, scores.vectors))
+        medians = {comparison.entries[i]: float(own[2]) for i, own in boxes if i in alike}
+        partial = len(medians) < len(boxes)
+        seen = title_of_boxes(
+            [*medians], [*medians.values()], comparison.measure, comparison.better, all_complete=not partial
+        )
         plain = f"Distribution of {comparison.measure}: {subject}"
         yield Picture(
             f"{base}-spread",
             seen or plain,
             f"{_before(seen, plain)}{comparison.description} Box: quartiles over the {_seen_once(scores)}; whiskers: "
-            "5th and 95th percentiles.",
+            f"5th and 95th percentiles.{PARTIAL if partial else ''}",
             digest([VERSION, seen, scores.source]),
             lambda axes, style: _draw_spread(axes, style, scores),
             size,
@@ -135,7 +141,7 @@ def _draw_ranks(axes: Axes, style: Style, scores: Scores) -> None:
             solid_capstyle="butt",
             gid=f"tied-{first}-{last}",
         )
-    axes.set_xlabel(f"mean rank by {comparison.measure} (1 is best)")
+    axes.set_xlabel(brief(f"mean rank by {comparison.measure} (1 is best)"), loc="right")
 
 
 def _shared(scores: Scores) -> npt.NDArray[np.float64]:
@@ -216,7 +222,7 @@ def _draw_spread(axes: Axes, style: Style, scores: Scores) -> None:
     )
     axes.set_yticks(np.arange(1, len(found) + 1), [on_axis(comparison.entries[i]) for i, _ in found])
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(f"{comparison.measure} ({comparison.better} is better)")
+    axes.set_xlabel(brief(f"{comparison.measure} ({comparison.better} is better)"), loc="right")
 
 
 def _box(row: npt.NDArray[np.float64]) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from functools import partial
 from typing import get_args
 
@@ -10,14 +11,15 @@ import pytest
 import scipy
 from tests.recomputed import of_report
 
-from imharness.contests import share_of
+from imharness.contests import Yardstick, share_of
 from imharness.ranking.gates import kept
 from imharness.results.findings import Kind
 from imharness.statistics.means import means
 from imharness.stats import jackknife
+from imharness.tables import Wins
 
 from .studies import STUDIES, most
-from .test_policy import levels, ranked
+from .test_policy import PROTECTION, blocks, levels, ranked
 
 
 def _beside(own: dict[str, np.ndarray], plain: np.ndarray, label: str) -> tuple[np.ndarray, np.ndarray]:
@@ -55,6 +57,25 @@ def test_the_sentences_of_a_board_follow_from_its_numbers() -> None:
     assert "costs too much: its SROCC clean, which has to be within 5% of none, lies -0.355 [" in costs["text"]
     assert ("moves", "good") not in said
     assert ("broken", "good") not in said
+
+
+def test_by_each_yardstick_only_those_may_be_best_that_it_shows_nobody_to_be_better_than() -> None:
+    """By D "late" is shown to be worse than two others; by E all three are equal, so that it may be best."""
+    first = {"none": levels(0, 20, 20, 20), "late": levels(3, 9, 9, 9)}
+    first |= {"good": levels(1, 5, 5, 5), "costly": levels(2, 5, 5, 5)}
+    second = {label: levels(7 + i, *[20 if label == "none" else 5] * 3) for i, label in enumerate(first)}
+    yardstick = Yardstick(blocks(second, 10), replace(PROTECTION, key="e", of="d", label="E", wins=Wins("e", "", "")))
+    held = dict.fromkeys(first, 0.9)
+    found = ranked(first, yardsticks=[yardstick], utility=held)
+    ranking = found.rankings[0]
+    assert set(ranking.may_be_best) == {"good", "costly", "late"}
+    said = {own.measure: own for own in ranking.findings if own.kind == "may be best"}
+    assert {measure: {own.entry, *own.against} for measure, own in said.items()} == {
+        "D": {"good", "costly"},
+        "E": {"good", "costly", "late"},
+    }
+    assert "late" not in said["D"].text
+    of_report(found)
 
 
 def test_of_equal_entries_a_sentence_says_something_in_5_percent_of_studies_for_each_family() -> None:
