@@ -17,6 +17,7 @@ from imharness.planning.profile import Profile
 from imharness.planning.profiles import load_profile
 
 TOO_MUCH = {
+    "harness/ats": "a policy more is as many gradients to invert again; the default policy is here",
     "harness/wrn": "a pass takes 450 times the operations of one through the small network that takes its place",
     "harness/resnet20": "a pass takes 70 times the operations of one through LeNet at 18 px",
     "harness/densenet121": "a pass takes 1,500 times the operations of one through LeNet at 18 px",
