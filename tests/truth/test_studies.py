@@ -16,7 +16,7 @@ def test_the_probabilities_that_are_stated_for_a_hundred_studies() -> None:
 
 
 def test_other_numbers_of_studies_that_tests_have() -> None:
-    """Half as many see 20 % with a power of 0.9, and twice as many 15 % with one of 0.99; 30 see the mistake of 30 %."""
+    """Half as many see 20 % with a power of 0.9, and twice as many 15 % with one of 0.99."""
     assert power(0.15, STUDIES // 2) == pytest.approx(0.64, abs=0.005)
     assert power(0.20, STUDIES // 2) == pytest.approx(0.90, abs=0.005)
     assert power(0.15, 2 * STUDIES) > 0.99

@@ -194,8 +194,8 @@ def _tried_further(places: Mapping[str, Place]) -> str:
     return (
         f"Evidence counts against {', '.join(broken)}: on the images that were handed in, the number has the worst "
         "that anybody tried. These were chosen because they break the entry; other images and other entries were not "
-        "tried in this way, and the interval does not know of that. So the number is a bound, since the same attack may do "
-        "more on other images, and a better entry is one that withstood what was tried on it, which was less."
+        "tried in this way, and the interval does not know of that. So the number is a bound, since the same attack "
+        "may do more on other images, and a better entry is one that withstood what was tried on it, which was less."
     )
 
 
