@@ -284,8 +284,8 @@ def test_the_strongest_of_evaluators_that_guess_stays_at_one_half(key: str, nois
 def test_equal_defenses_whose_splits_differ_are_told_apart_in_at_most_5_percent_of_studies() -> None:
     """Rows of a split share a model, so that a test which takes rows for units finds differences that are not there.
 
-    It would in more than half of the studies: 30 exceed the bound with a power above 0.999. Whether 5 % are kept is
-    asked of many more studies in test_membership_contest.
+    It would in more than half of the studies: 30 exceed the bound with a power above 0.999. A hundred studies are asked
+    in test_membership_contest.
     """
     studies = 30
     told = tested = 0

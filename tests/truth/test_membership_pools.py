@@ -15,21 +15,26 @@ STUDIES, EVALUATORS = 2000, 3
 EITHER = {"adaptive": ("adaptive", "fixed")}
 
 
-def simulated(truth: dict[str, float], share: float, seed: int = 0) -> Parts:
+def simulated(
+    truth: dict[str, float], share: float, seed: int = 0, luck: float = 0.0, among: int = EVALUATORS
+) -> Parts:
     """Return accuracies of evaluators that see the same, and of as many defenses as there are studies.
 
     Args:
         truth: data set -> the accuracy in the population.
         share: how much of a split's variance all splits of its pool have in common.
+        luck: the standard deviation of what each evaluator gains with a pool.
+        among: the number of evaluators.
     """
-    rng, pool = np.random.default_rng(seed), np.arange(SPLITS) % POOLS
+    rng, pool = np.random.default_rng(0), np.arange(SPLITS) % POOLS
     places, shown = [], []
     for dataset, mean in truth.items():
         common = np.sqrt(share) * rng.normal(size=(STUDIES, POOLS))[:, pool]
         split = mean + SPREAD * (common + np.sqrt(1 - share) * rng.normal(size=(STUDIES, SPLITS)))
-        for k in range(EVALUATORS):
-            places.append({"dataset": dataset, "model": "x/model", "evaluator": f"x/{k}", "attacker": "adaptive"})
-            shown.append(split + 0.001 * rng.normal(size=split.shape))
+        for k in range(among):
+            places.append({"dataset": dataset, "model": "x/model", "evaluator": f"x/{k:02}", "attacker": "adaptive"})
+            own = luck * rng.normal(size=(STUDIES, POOLS))[:, pool] + 0.004 * rng.normal(size=split.shape)
+            shown.append(split + own)
     units = np.array([str(k) for k in range(SPLITS)], dtype=object)
     about = {POOL: (pool.astype(str).astype(object),) * len(places)}
     entries, names = tuple(f"x/{i:04}" for i in range(STUDIES)), (units,) * len(places)
@@ -56,6 +61,14 @@ def test_an_interval_holds_the_accuracy_on_new_records(truth: float, share: floa
     board, student = coverage({"x/one": truth}, share)
     assert 0.92 < board < 0.985
     assert share < 0.15 or student < 0.9
+
+
+@pytest.mark.parametrize("luck", [0.0, 0.002, 0.004])
+def test_luck_of_an_evaluator_with_a_pool_is_not_chosen_and_reported(luck: float) -> None:
+    """Of 14 equal evaluators; chosen on splits of the same pool, too, they would be overstated by 0.003."""
+    found = strongest(simulated({"x/one": 0.57}, 0.15, luck=luck, among=14), "accuracy", EITHER).scores
+    values = found.values["accuracy"][0].mean(axis=1)
+    assert abs(values.mean() - 0.57) < 4 * values.std() / np.sqrt(STUDIES)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.15, 0.3])

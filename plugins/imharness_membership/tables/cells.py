@@ -88,7 +88,8 @@ POOLED = (
     "to that of splits within them, and says what to expect on new records; two pools of one data set are too few for "
     "one. Differences of entries, gates and tests take splits as independent: they are about other members among the "
     "same records, and for new records a little too sure (95% intervals of a difference over 16 splits of three pools "
-    "held 93.5 to 94.7% of the truths in a simulation)."
+    "held 93.5 to 94.7% of the truths in a simulation). Of the splits on which an evaluator is chosen, those of the "
+    "same pool are left out."
 )
 """What intervals mean where splits share pools, in the words of captions."""
 FACETS = ["dataset", "model", "evaluator", "split", "attacker"]

@@ -4,7 +4,8 @@ Choosing and reporting on the same rows would overstate it: the best of 14 evalu
 stand on a circle, and the evaluator of each is chosen on those that follow it, half of the others: of any two splits,
 at most one is chosen for on the other. So numbers of evaluators that guess are uncorrelated, and intervals over splits
 cover .95 of the truths. They would cover .92 if two halves were chosen for on each other, because what looks good by
-chance on both is reported on both, and .71 if each split were chosen for on all others.
+chance on both is reported on both, and .71 if each split were chosen for on all others. Where splits share pools of
+rows and references, those of the own pool are left out: an evaluator's luck with a pool would be chosen and reported.
 """
 
 import itertools
@@ -104,7 +105,7 @@ def strongest(figures: Parts, key: str, adversaries: Mapping[str, Sequence[str]]
         tried = [c for c in reported.where(**facets) if reported.conditions[c]["attacker"] in adversaries[attacker]]
         aside, shown = (np.stack([part.values[key][c] for c in tried]) for part in figures)
         few = ~common(reported.entries, ~np.isnan(shown).all(axis=2))
-        reach = np.where(few[:, None, None], np.nan, _reach(reported.entries, aside, shown))
+        reach = np.where(few[:, None, None], np.nan, _reach(reported.entries, aside, shown, pools))
         none = np.isnan(reach).all(axis=0)
         best = np.where(np.isnan(reach), -np.inf, reach).argmax(axis=0)
         own = np.where(none, np.nan, np.take_along_axis(shown, best[None], axis=0)[0])
@@ -139,7 +140,9 @@ def over_strongest(scores: Blocks, key: str, entry: str, conditions: Sequence[in
     return over_splits(numbers, reason, *facts)
 
 
-def _reach(entries: Sequence[str], aside: np.ndarray, reported: np.ndarray) -> np.ndarray:
+def _reach(
+    entries: Sequence[str], aside: np.ndarray, reported: np.ndarray, pools: np.ndarray | None = None
+) -> np.ndarray:
     """Return what evaluators are chosen by for each split: the mean over those that follow it, NaN left out.
 
     The splits on the circle are those that count, see `common`: one that few entries were measured on changes no
@@ -148,13 +151,18 @@ def _reach(entries: Sequence[str], aside: np.ndarray, reported: np.ndarray) -> n
     Args:
         aside: figures on rows that were set aside ``(evaluators, entries, splits)``; they count where there are some.
         reported: figures of the same shape.
+        pools: the pool of each split ``(splits,)``. Where there are several, an evaluator is chosen on splits of other
+            pools, since what favours it by chance on a pool's rows and references would be seen twice.
     """
     if not np.isnan(aside).all():
         return np.broadcast_to(_mean(aside), aside.shape)
     on = common(entries, ~np.isnan(reported).all(axis=0).T)
     found, places = np.broadcast_to(_mean(reported[:, :, on]), reported.shape).copy(), np.flatnonzero(on)
     for place, others in zip(places, following(len(places)), strict=True):
-        found[:, :, place] = _mean(reported[:, :, places[others]])[:, :, 0]
+        on_these = places[others]
+        if pools is not None and (pools[on_these] != pools[place]).any():
+            on_these = on_these[pools[on_these] != pools[place]]
+        found[:, :, place] = _mean(reported[:, :, on_these])[:, :, 0]
     return found
 
 
