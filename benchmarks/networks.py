@@ -343,7 +343,7 @@ CATALOGUE = {
     "training resnet18": Network(_resnet18, SMALL, trains=True, batch=128, assumed=_inversion("resnet18", True)),
     "inverting resnet20": Network(_resnet20, SMALL, inverts=True, batch=128, assumed=_inversion("resnet20")),
     "inverting densenet121": Network(_densenet, SMALL, inverts=True, batch=32, assumed=_inversion("densenet121")),
-}  # fmt: skip
+}
 """Name -> network; images of 384x512 px unless a name says another size, 32x32 px where classifiers are trained."""
 
 

@@ -256,12 +256,21 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
-@pytest.fixture
-def no_site(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the site of runs in this process, for tests that compute again what another one has shown."""
+@contextlib.contextmanager
+def without_site() -> Iterator[None]:
+    """Leave out the site of runs in this process, where tests read the store alone."""
     from imharness_leaderboard.pages import Built
 
-    monkeypatch.setattr("imharness_leaderboard.pages.build_site", lambda address, site: Built(0, ()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("imharness_leaderboard.pages.build_site", lambda address, site: Built(0, ()))
+        yield
+
+
+@pytest.fixture
+def no_site() -> Iterator[None]:
+    """Leave out the site of runs in this process, where a test reads the store alone."""
+    with without_site():
+        yield
 
 
 @pytest.fixture

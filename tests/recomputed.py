@@ -367,9 +367,10 @@ def _sentences(
         _numbers(finding, judges, ranking, places)
     best = ranking["may_be_best"]
     for judge in judges:
-        others = [o for o in best[1:] if o in judge.worst and best[0] in judge.worst]
-        if others and not all(judge.ahead(best[0], o).low > 0 for o in best[1:] if o in others):
-            said.append(("open", "may be best", best[0], *sorted(others)))
+        named = [o for o in best if not any(behind(judge, o, rival) for rival in best)]
+        others = [o for o in named[1:] if o in judge.worst and named[0] in judge.worst]
+        if others:
+            said.append(("open", "may be best", named[0], *sorted(others)))
         for e in own:
             for c in controls if e in able else {ranking["undefended"]} & set(controls):
                 if e in judge.worst and c in judge.worst:
@@ -377,6 +378,11 @@ def _sentences(
                     worse = judge is judges[0] and ahead[c, e].low > 0
                     said += [("open", "not told", e, c)] if not (gap.low > 0 or worse) else []
     return said
+
+
+def behind(judge: Scores, entry: str, rival: str) -> bool:
+    """Whether a judge shows a rival to be better than an entry."""
+    return rival != entry and {entry, rival} <= judge.worst.keys() and judge.ahead(rival, entry).low > 0
 
 
 def _numbers(finding: Facts, judges: Sequence[Scores], ranking: Facts, places: Facts) -> None:

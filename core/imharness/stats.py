@@ -5,9 +5,10 @@ from imharness.statistics.bootstrap import Interval, interval, mean_interval, t_
 from imharness.statistics.clusters import FEWEST, chosen_half, clusters_greater, kinds
 from imharness.statistics.correlation import correlate, kendall_rows, pearson_rows, spearman_rows, williams
 from imharness.statistics.differences import MOST, Differences, Told, contributions, differences
-from imharness.statistics.kruskal_wallis import KruskalWallis, kruskal_wallis
+from imharness.statistics.kruskal_wallis import kruskal_wallis
 from imharness.statistics.mean_spearman import mean_spearman
 from imharness.statistics.means import jackknife
+from imharness.statistics.nested import nested_interval
 from imharness.statistics.ranks import front
 from imharness.statistics.roc import auc, balanced_accuracy, tpr_at_fpr
 from imharness.statistics.wilcoxon import wilcoxon_greater
@@ -19,7 +20,6 @@ __all__ = [
     "MOST",
     "Differences",
     "Interval",
-    "KruskalWallis",
     "NotTestable",
     "Told",
     "auc",
@@ -38,6 +38,7 @@ __all__ = [
     "kruskal_wallis",
     "mean_interval",
     "mean_spearman",
+    "nested_interval",
     "pearson_rows",
     "spearman_rows",
     "t_interval",

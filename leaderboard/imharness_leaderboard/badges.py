@@ -14,6 +14,15 @@ class Badge(NamedTuple):
     title: str
 
 
+def ahead_of(ranking: Ranking, label: str) -> list[str]:
+    """Return the entries that may win and are shown to protect better than another one, by the ranking's measure.
+
+    An entry may still be best by another measure that decides, so that it can stand in `Ranking.may_be_best`.
+    """
+    found = [own.entry for own in ranking.findings if own.kind == "better" and label in own.against]
+    return [entry for entry in found if ranking.places[entry].able and not ranking.places[entry].flags]
+
+
 def badges_of(ranking: Ranking, label: str, attack_names: Mapping[str, str]) -> list[Badge]:
     """Return the remarks about an entry of a ranking; `attack_names`: attack -> its short name."""
     place, found = ranking.places[label], []
@@ -22,7 +31,9 @@ def badges_of(ranking: Ranking, label: str, attack_names: Mapping[str, str]) -> 
             Badge("first", "winner", "Shown to be better than each other entry that may win, and than every control")
         )
     elif label in ranking.may_be_best:
-        found.append(Badge("first", "may be best", "No entry that may win is shown to protect better"))
+        why = "No entry that may win is shown to protect better"
+        why += ", by another measure that decides" if ahead_of(ranking, label) else ""
+        found.append(Badge("first", "may be best", why))
     if place.control:
         found.append(
             Badge("control", "control", f"{place.control}: a line of reference that has no place and never wins")

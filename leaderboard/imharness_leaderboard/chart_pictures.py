@@ -127,7 +127,7 @@ def _draw_dots(axes: Axes, style: Style, rows: Sequence[Row], column: ColumnSpec
     draw_intervals(axes, style, [row.values[column.key] for row in rows])
     axes.set_yticks(np.arange(len(rows))[::-1], [on_axis(row.label) for row in rows])
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(axis_label(column))
+    axes.set_xlabel(axis_label(column), loc="right")
 
 
 def draw_intervals(axes: Axes, style: Style, values: Sequence[Value]) -> None:

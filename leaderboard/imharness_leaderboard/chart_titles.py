@@ -1,6 +1,7 @@
-"""What is seen in a picture that a track declares, as its title: a sentence from the numbers that are drawn.
+"""What is seen in a picture, as its title: a sentence from the numbers that are drawn.
 
-It speaks of the points and lines alone. What is shown to be better is said by rankings, from their intervals.
+It speaks of the points, lines, boxes and bars alone. What is shown to be better is said by rankings, from their
+intervals.
 """
 
 from __future__ import annotations
@@ -31,8 +32,42 @@ def title_of_front(labels: Sequence[str], front: npt.NDArray[np.bool_], *, all_c
     ahead = [names[label] for label, own in zip(labels, front, strict=True) if own]
     if not ahead:
         return ""
-    kept = ahead if len(ahead) <= NAMED + 1 else [*ahead[:NAMED], f"{len(ahead) - NAMED} more"]
-    return f"No {'' if all_complete else 'complete '}entry beats {joined(kept)} in both numbers"
+    return f"No {'' if all_complete else 'complete '}entry beats {joined(_some(ahead))} in both numbers"
+
+
+def title_of_ranks(labels: Sequence[str], ranks: Sequence[float], tied: int) -> str:
+    """Return which entry has the best mean rank, and from whom it is not told; empty where the best two tie.
+
+    `labels`, `ranks`: the best first. `tied`: with how many entries behind it a bar joins the first.
+    """
+    if len(labels) < 2 or f"{ranks[0]:.2f}" == f"{ranks[1]:.2f}":
+        return ""
+    names = display_names(labels)
+    first, *behind = (names[label] for label in labels)
+    told = f"not told from {joined(_some(behind[:tied]))}" if tied else f"told from {behind[0]}, the next"
+    return f"{first} has the best mean rank, {ranks[0]:.2f}, and is {told}"
+
+
+def title_of_boxes(
+    labels: Sequence[str], medians: Sequence[float], measure: str, better: str, *, all_complete: bool = True
+) -> str:
+    """Return which box has the best median; empty for fewer than two, without a direction, or where the best tie.
+
+    `labels`: the entries that met the same conditions; `all_complete`: whether no other one is drawn.
+    """
+    if len(labels) < 2 or better not in ("higher", "lower"):
+        return ""
+    sign, names = 1 if better == "higher" else -1, display_names(labels)
+    first, second = sorted(range(len(labels)), key=lambda i: -sign * medians[i])[:2]
+    best, next_ = (f"{medians[i]:z.3g}" for i in (first, second))
+    if best == next_:
+        return ""
+    extreme = "highest" if sign > 0 else "lowest"
+    return (
+        f"{'' if all_complete else 'Of complete entries, '}"
+        f"{names[labels[first]]} has the {extreme} median of {head_of(measure)}: {best}; "
+        f"next {names[labels[second]]}, {next_}"
+    )
 
 
 def title_of_pairs(x: npt.ArrayLike, y: npt.ArrayLike, names: tuple[str, str], what: str) -> str:
@@ -86,3 +121,8 @@ def title_of_curves(series: Sequence[Series], y_label: str) -> str:
     if len(above) == 1:
         return f"{names[series[above[0]].label]} has the highest {y_label or 'line'} throughout"
     return ""
+
+
+def _some(names: Sequence[str]) -> list[str]:
+    """Return the names of a title: all of them, or the first few and how many more there are."""
+    return list(names) if len(names) <= NAMED + 1 else [*names[:NAMED], f"{len(names) - NAMED} more"]

@@ -1,4 +1,7 @@
-"""The pictures of a comparison: mean ranks with critical differences, and the distribution of scores."""
+"""The pictures of a comparison: mean ranks with critical differences, and the distribution of scores.
+
+The title of each says what is seen, and its caption begins with what it is.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,14 @@ from imharness.results.identity import digest
 from imharness.statistics.clusters import FEWEST
 from imharness.statistics.win_rates import MATRIX
 from imharness_leaderboard.addresses import picture_base
+from imharness_leaderboard.chart_titles import title_of_boxes, title_of_ranks
 from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Picture, Style, rows_high
 from imharness_leaderboard.scores import Scores
-from imharness_leaderboard.wording import on_axis
+from imharness_leaderboard.wording import brief, on_axis
 
 PERCENTILES = (5, 25, 50, 75, 95)
+PARTIAL = " Entries that lack conditions which most have are drawn over those that they have; the title omits them."
+"""What the caption of a distribution says where some entries met other conditions than most."""
 
 
 def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
@@ -30,23 +36,34 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
         or not _shared(scores).size
     ):
         return
-    source = digest([VERSION, scores.source])
     base = picture_base(board, comparison.id)
     size = (WIDTH, rows_high(len(comparison.entries)))
     subject = comparison.title[:1].lower() + comparison.title[1:]
     if not _joins_all(scores):
-        yield _rank_picture(scores, base, subject, source, size)
-    if _spreads(scores):
+        yield _rank_picture(scores, base, subject, size)
+    if boxes := _spreads(scores):
+        alike = set(_comparable(comparison, scores.vectors))
+        medians = {comparison.entries[i]: float(own[2]) for i, own in boxes if i in alike}
+        partial = len(medians) < len(boxes)
+        seen = title_of_boxes(
+            [*medians], [*medians.values()], comparison.measure, comparison.better, all_complete=not partial
+        )
+        plain = f"Distribution of {comparison.measure}: {subject}"
         yield Picture(
             f"{base}-spread",
-            f"Distribution of {comparison.measure}: {subject}",
-            f"{comparison.description} Box: quartiles over the {_seen_once(scores)}; whiskers: 5th and 95th "
-            "percentiles.",
-            source,
+            seen or plain,
+            f"{_before(seen, plain)}{comparison.description} Box: quartiles over the {_seen_once(scores)}; whiskers: "
+            f"5th and 95th percentiles.{PARTIAL if partial else ''}",
+            digest([VERSION, seen, scores.source]),
             lambda axes, style: _draw_spread(axes, style, scores),
             size,
             _spread_data(scores),
         )
+
+
+def _before(seen: str, plain: str) -> str:
+    """Return what a caption begins with: what the picture is, where its title says what is seen."""
+    return f"{plain}. " if seen else ""
 
 
 def _joins_all(scores: Scores) -> bool:
@@ -55,16 +72,21 @@ def _joins_all(scores: Scores) -> bool:
     return _tied_runs(scores.told.better[np.ix_(entries, entries)]) == [(0, len(entries) - 1)]
 
 
-def _rank_picture(scores: Scores, base: str, subject: str, source: str, size: tuple[float, float]) -> Picture:
+def _rank_picture(scores: Scores, base: str, subject: str, size: tuple[float, float]) -> Picture:
     comparison = scores.comparison
+    entries, ranks = _ranked(scores)
+    runs = _tied_runs(scores.told.better[np.ix_(entries, entries)])
+    tied = next((last for first, last in runs if first == 0), 0)
+    seen = title_of_ranks([comparison.entries[i] for i in entries], ranks.tolist(), tied)
+    plain = f"Critical differences: {subject}"
     return Picture(
         f"{base}-ranks",
-        f"Critical differences: {subject}",
-        f"Mean rank by {comparison.measure} over the {_seen_once(scores)}. Only what all entries share counts. The "
-        "best entry is on top. A bar at the right joins entries that the simultaneous intervals of all pairs do not "
-        "tell apart. "
+        seen or plain,
+        f"{_before(seen, plain)}Mean rank by {comparison.measure} over the {_seen_once(scores)}. Only what all entries "
+        "share counts. The best entry is on top. A bar at the right joins entries that the simultaneous intervals of "
+        "all pairs do not tell apart. "
         "Entries that lack conditions which most others have are left out.",
-        source,
+        digest([VERSION, seen, scores.source]),
         lambda axes, style: _draw_ranks(axes, style, scores),
         size,
         _rank_data(scores),
@@ -119,7 +141,7 @@ def _draw_ranks(axes: Axes, style: Style, scores: Scores) -> None:
             solid_capstyle="butt",
             gid=f"tied-{first}-{last}",
         )
-    axes.set_xlabel(f"mean rank by {comparison.measure} (1 is best)")
+    axes.set_xlabel(brief(f"mean rank by {comparison.measure} (1 is best)"), loc="right")
 
 
 def _shared(scores: Scores) -> npt.NDArray[np.float64]:
@@ -200,7 +222,7 @@ def _draw_spread(axes: Axes, style: Style, scores: Scores) -> None:
     )
     axes.set_yticks(np.arange(1, len(found) + 1), [on_axis(comparison.entries[i]) for i, _ in found])
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(f"{comparison.measure} ({comparison.better} is better)")
+    axes.set_xlabel(brief(f"{comparison.measure} ({comparison.better} is better)"), loc="right")
 
 
 def _box(row: npt.NDArray[np.float64]) -> dict[str, object]:

@@ -11,10 +11,11 @@ from imharness.results.labels import id_of
 from imharness.results.rankings import Kept, Place, Ranking
 from imharness.results.tables import ColumnSpec, Row, Table, joined, several
 from imharness_leaderboard.addresses import entry_page
+from imharness_leaderboard.badges import ahead_of
 from imharness_leaderboard.conditions import CONDITIONS
 from imharness_leaderboard.gallery import GalleryExample
 from imharness_leaderboard.tables import column_named, table_named, why
-from imharness_leaderboard.wording import brief
+from imharness_leaderboard.wording import brief, short
 
 Rival = tuple[str, float | None, float | None]
 """Another entry's label, and the shares of conditions won and lost against it, %."""
@@ -48,6 +49,12 @@ class Result:
         if self.ranking.winner == self.row.label:
             return "It is the winner: the best protection among the entries that may win."
         if self.row.label in self.ranking.may_be_best:
+            if ahead := ahead_of(self.ranking, self.row.label):
+                worst = column_named(self.table, "worst")
+                measure = worst.label if worst is not None else "the measure of the ranking"
+                names, are = joined(short(ahead)), "is" if len(ahead) == 1 else "are"
+                by = f"By {brief(measure)}, {names} {are} shown to protect better"
+                return f"{by}; by another measure that decides it may be the best."
             return "It may be the best: no entry that may win is shown to protect better."
         reasons = ["it lacks some of the settings"] if not self.place.complete else []
         reasons += ["its protection is an upper bound only"] if self.place.flags else []

@@ -15,6 +15,7 @@ from imharness.statistics import (
     correlation,
     differences,
     head_to_head,
+    nested,
     ranks,
     roc,
     wilcoxon,
@@ -49,6 +50,7 @@ _STATISTICS = (
     ("Front", ranks, (), ("front",)),
     ("The best, and those not shown to be worse", comparisons, (), ("not_worse", "unit_means")),
     ("Confidence intervals", bootstrap, ("RESAMPLES", "LEVEL"), ("mean_interval", "interval", "t_interval", "tail")),
+    ("Units nested in groups", nested, ("FEWEST_FREE",), ("nested_interval",)),
     ("Correlation", correlation, (), ("correlate", "spearman_rows", "kendall_rows", "williams")),
     ("Membership", roc, (), ("auc", "tpr_at_fpr", "balanced_accuracy")),
 )
@@ -58,6 +60,7 @@ _MEANING = {
     "ALPHA": "level of significance after correction",
     "RESAMPLES": "number of bootstrap resamples",
     "FEWEST": "fewest clusters that give an interval and a test",
+    "FEWEST_FREE": "fewest degrees of freedom between groups that give an interval",
     "LEVEL": "coverage of intervals",
 }
 

@@ -22,7 +22,7 @@ from imharness_leaderboard.labels import write_labels
 from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Picture, Style, rows_high
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import column_named, table_named
-from imharness_leaderboard.wording import brief, on_axis, short
+from imharness_leaderboard.wording import brief, last_sentence, on_axis, short
 
 Floats = npt.NDArray[np.float64]
 MOST = 40
@@ -83,14 +83,22 @@ def _places(base: str, source: str, ranking: Ranking, table: Table) -> Picture:
     return Picture(
         f"{base}-worst",
         "Worst case of each entry",
-        "Dot and line: mean over units under the worst attack on each, with its 95% interval. Hollow circle: mean over "
-        "attacks that do not know the defense. Cross: mean over attacks that know it. Grey: controls, and entries that "
-        "cost too much utility. The best entry is on top.",
+        "Dot and line: mean over units under the worst attack on each, with its 95% interval. "
+        f"{_marks(table, rows)}Grey: controls, and entries that cost too much utility. Entries stand in the order of "
+        "the ranking, those that may be best on top.",
         source,
         lambda axes, style: _draw_places(axes, style, ranking, rows, worst),
         (WIDTH, rows_high(len(rows))),
         data,
     )
+
+
+def _marks(table: Table, rows: Sequence[Row]) -> str:
+    """Return what the marks of attackers are, as their columns say it; those that no row has are left out."""
+    marks = (("Hollow circle", "unaware"), ("Cross", "aware"))
+    drawn = [(mark, key) for mark, key in marks if any(row.number(key) is not None for row in rows)]
+    columns = [(mark, own) for mark, key in drawn if (own := column_named(table, key)) is not None]
+    return "".join(f"{mark}: {last_sentence(own.description)}. " for mark, own in columns)
 
 
 def _stands(ranking: Ranking, label: str) -> bool:
@@ -109,7 +117,7 @@ def _draw_places(axes: Axes, style: Style, ranking: Ranking, rows: Sequence[Row]
     for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
         tick.set_color(style.ink if _stands(ranking, row.label) else style.dim)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(axis_label(worst))
+    axes.set_xlabel(axis_label(worst), loc="right")
 
 
 def _both(table: Table) -> list[tuple[str, float, float]]:

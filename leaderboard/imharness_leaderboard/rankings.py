@@ -15,7 +15,7 @@ from imharness.results.comparisons import Comparison
 from imharness.results.entries import Entry
 from imharness.results.findings import by_tier
 from imharness.results.rankings import Place, Ranking
-from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.results.tables import ColumnSpec, Row, Table, Value, joined
 from imharness_leaderboard.addresses import data_file, details_page
 from imharness_leaderboard.badges import Badge, badges_of
 from imharness_leaderboard.chips import name_of
@@ -33,7 +33,7 @@ from imharness_leaderboard.pickers import Picker, pickers_of
 from imharness_leaderboard.row_parts import Part, parts_of
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import column_named, shown, table_named
-from imharness_leaderboard.wording import brief
+from imharness_leaderboard.wording import brief, last_sentence
 from imharness_leaderboard.worst_case import setting_means, worst_case
 
 BAR = 200.0
@@ -137,6 +137,26 @@ class RankingView:
     def lanes(self) -> Lanes:
         """The drawings of all rows on one scale."""
         return lanes_of(self.table, self.ranking)
+
+    @property
+    def hollow(self) -> str:
+        """What the hollow dot of a row is, as its column says it; empty where no row has one."""
+        column = column_named(self.table, "unaware")
+        if column is None or all(row.number("unaware") is None for row in self.table.rows):
+            return ""
+        return last_sentence(column.description)
+
+    @property
+    def tinted(self) -> str:
+        """What the rows that may be best have in common."""
+        names = {own.id: own.measure for own in self.board.comparisons}
+        deciding = dict.fromkeys(names[own] for own in self.ranking.yardsticks if own in names)
+        if len(deciding) < 2:
+            return "Tinted rows may be best: no entry that can win is shown to be better."
+        return (
+            f"Tinted rows may be best: by at least one of {brief(joined(list(deciding)))}, no entry that can win is "
+            "shown to be better."
+        )
 
     @cached_property
     def rows(self) -> list[RankedRow]:

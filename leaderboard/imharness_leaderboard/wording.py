@@ -182,6 +182,12 @@ def _with_size(bare: str, start: int, size: str) -> str:
     return f"{bare[:end]}[{size}]{bare[end:]}"
 
 
+def last_sentence(text: str) -> str:
+    """Return the last sentence of a text as a part of another one: without its full stop and its capital."""
+    said = text.removesuffix(".").rpartition(". ")[2]
+    return said[:1].lower() + said[1:]
+
+
 def human_size(size: int) -> str:
     """Return a number of bytes in B, kB or MB."""
     if size < 1000:

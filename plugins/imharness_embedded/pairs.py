@@ -1,7 +1,7 @@
 """Forced choices of known order on the photographs that ship with the packages that are required."""
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -42,6 +42,7 @@ class DistortedPairs(ImageDataset):
     """
 
     info = Info(id="harness/distorted-pairs", version="4")
+    family: ClassVar[str] = "traditional"
     split: Literal["test", "train"] = Field(
         default="test", description="Which photographs to use; no photograph is in both splits."
     )
@@ -70,7 +71,7 @@ class DistortedPairs(ImageDataset):
         columns = {
             "reference": [group for group in groups for _ in range(3)],
             "photograph": [Path(source).stem for source in sources for _ in range(3 * self.per_photograph)],
-            "family": ["traditional"] * (3 * len(groups)),
+            "family": [self.family] * (3 * len(groups)),
             "group": [name for group in groups for name in ("", group, group)],
             "choice": [-1, 0, 1] * len(groups),
             "judge": [float("nan"), 0.0, 0.0] * len(groups),

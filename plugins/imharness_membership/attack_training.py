@@ -56,8 +56,14 @@ class LearntEvaluator(MembershipEvaluator):
         for _ in range(self.epochs):
             order = torch.randperm(len(truth), generator=rng).to(truth.device)
             for batch in order.split(self.batch_size):
-                logits = network(*(x[batch] for x in inputs))
-                steps.step(F.binary_cross_entropy_with_logits(logits, truth[batch]))
+                seen = self.hardened(network, [x[batch] for x in inputs], truth[batch])
+                steps.step(F.binary_cross_entropy_with_logits(network(*seen), truth[batch]))
+
+    def hardened(
+        self, network: nn.Module, inputs: Sequence[torch.Tensor], truth: torch.Tensor
+    ) -> Sequence[torch.Tensor]:
+        """Return the inputs of a step from those of its rows, whose membership is `truth`, float ``(b,)``."""
+        return inputs
 
 
 def _digest(values: torch.Tensor) -> str:

@@ -24,9 +24,8 @@ from imharness_membership.audit_references import (
     guessed,
     learned_on_known,
 )
-from imharness_membership.evaluators.lira import Lira
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
-from imharness_membership.likelihood import log_odds
+from imharness_membership.likelihood import ReferenceEvaluator, log_odds
 from imharness_membership.likeness import of_masks, of_references, of_shadow
 from imharness_membership.risk import THRESHOLDS, calibration, calibration_rmse, precision_and_recall, risk_scores
 from imharness_membership.roc import roc
@@ -71,7 +70,7 @@ class Known:
         if evaluator.needs_labels and not self.labels:
             return "as it says nothing without the true classes"
         outside = self.references is not None and self.references.outside
-        if outside and isinstance(evaluator, Lira) and evaluator.mode == "online":
+        if outside and isinstance(evaluator, ReferenceEvaluator) and evaluator.needs_inside:
             return "as no reference model was trained on any of the rows"
         return ""
 

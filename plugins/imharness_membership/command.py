@@ -312,6 +312,7 @@ def one_run(
     title = f"Lower bounds of epsilon at delta {delta:g}, {100 * confidence:g}% confidence"
     console.table(title, ["holds for", "epsilon, at least", "guesses", "right"], rows)
     console.say(f"{found.canaries} canaries, {found.included} of them in the training set")
+    console.say("Quote the first bound, which holds without assumptions. The others hold only if theirs are true.")
     if json_file:
         json_file.write_text(json.dumps(asdict(found), indent=1) + "\n", encoding="utf-8")
 

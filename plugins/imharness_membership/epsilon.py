@@ -44,10 +44,16 @@ def epsilon_if_independent(
 
 def chosen_rule(score: Array, member: Array, delta: float = DELTA) -> tuple[float, Rule]:
     """Return the largest epsilon of a rule on these rows, which the choice makes too large, and that rule."""
-    tried = np.unique(np.quantile(score, np.linspace(0, 1, THRESHOLDS + 2)[1:-1], method="nearest"))
-    rules = [Rule(float(threshold), side) for side in (True, False) for threshold in tried]
-    found = np.concatenate([_epsilons(score, member, tried, side, delta) for side in (True, False)])
-    return float(found.max()), rules[int(found.argmax())]
+    ranked = np.sort(score)
+    nearest = np.rint(np.linspace(0, 1, THRESHOLDS + 2)[1:-1] * (len(ranked) - 1)).astype(np.int64)
+    tried = np.unique(ranked[nearest])
+    above, of, below, others = _counts(score, member, tried, True)
+    right = np.concatenate([above, others - below])  # accused members, then accused non-members
+    wrong = np.concatenate([below, of - above])
+    sizes = np.repeat([[of, others], [others, of]], len(tried), axis=0).T
+    found = epsilon_if_independent(right, sizes[0], wrong, sizes[1], delta)
+    best = int(found.argmax())
+    return float(found[best]), Rule(float(tried[best % len(tried)]), best < len(tried))
 
 
 def counted(rule: Rule, score: Array, member: Array) -> Array:
@@ -56,11 +62,6 @@ def counted(rule: Rule, score: Array, member: Array) -> Array:
     Counts of several splits may be added up, whichever rule each of them has.
     """
     return np.array(_counts(score, member, np.array(rule.threshold), rule.members))
-
-
-def _epsilons(score: Array, member: Array, thresholds: Array, members: bool, delta: float) -> Array:
-    """Return the epsilons ``(t,)`` of accusing rows ``(n,)`` by thresholds ``(t,)``."""
-    return epsilon_if_independent(*_counts(score, member, thresholds, members), delta)
 
 
 def _counts(score: Array, member: Array, thresholds: Array, members: bool) -> tuple[Array, int, Array, int]:

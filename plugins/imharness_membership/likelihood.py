@@ -34,6 +34,11 @@ class ReferenceEvaluator(MembershipEvaluator):
 
     reads = frozenset[Evidence]({"references"})
 
+    @property
+    def needs_inside(self) -> bool:
+        """Whether some reference models must have been trained on the rows."""
+        return False
+
     @abstractmethod
     def statistic(
         self, observed: torch.Tensor, population: torch.Tensor, references: References, trained: int

@@ -6,9 +6,11 @@ gradient. Metrics are small beside them and are not counted.
 
 from imharness.tracks import TaskSpec, Work
 
-PASS = {"resnet20": 0.08e9, "resnet50": 2.6e9, "resnet152": 7.4e9, "densenet121": 0.12e9, "convnet8": 0.08e9,
+PASS = {"resnet20": 0.08e9, "resnet50": 2.6e9, "resnet152": 7.4e9, "densenet121": 1.78e9, "convnet8": 0.08e9,
         "resnet18": 1.1e9, "lenet": 0.002e9}  # fmt: skip
-"""Operations of one pass over one image of 32x32 px, counted by torch's `FlopCounterMode`."""
+"""Operations of one pass over one image of 32x32 px, with the stem for it, counted by torch's `FlopCounterMode`."""
+SIDE = 32
+"""The side of most images, px."""
 TRAINING = {
     "cifar100-images": 50_000,
     "imagenette": 9_469,
@@ -18,6 +20,8 @@ TRAINING = {
 }
 """Images that are trained on; of CelebA about twenty for each of a hundred people."""
 TRAIN, INVERT = 3, 6
+PER_ROW = 50
+"""Bytes of a row; a rebuilt image, with 8 bits, has as many more as values."""
 
 
 def work(spec: TaskSpec, units: int, shown: int) -> Work | None:
@@ -34,8 +38,9 @@ def work(spec: TaskSpec, units: int, shown: int) -> Work | None:
     if spec.step == "reconstruct":
         fields = spec.components["attack"].parameters
         steps = int(fields.get("steps", fields.get("iterations", 1))) * int(fields.get("epochs", 1))
-        return Work(units, float(units * steps * int(fields.get("starts", 1)) * INVERT * _pass(spec)))
-    return Work(units, 0.0)
+        operations = float(units * steps * int(fields.get("starts", 1)) * INVERT * _pass(spec))
+        return Work(units, operations, float(units * (2 * PER_ROW + 3 * SIDE**2)))
+    return Work(units, 0.0, float(units * PER_ROW))
 
 
 def _pass(spec: TaskSpec) -> float:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from imharness.components.registry import Registry, installed
+from imharness.components.soundness import check_parameters
 from imharness.contracts.attack import BaseAttack
 from imharness.contracts.component import Component
-from imharness.errors import HarnessError, UsageError
+from imharness.errors import HarnessError, PluginError, UsageError
 from imharness_submissions.contents import tree_digest
 from imharness_submissions.environment import environment_of
 from imharness_submissions.manifest import Hardware, Submission, SubmittedEntry
@@ -88,10 +89,16 @@ def _entry(entry: SubmittedEntry, description: PackageDescription, registry: Reg
     registered = {str(c.get("info", {}).get("id")) for c in description.components}
     if entry.id not in registered:
         raise UsageError(f"{entry.id}: the package registers only {', '.join(sorted(registered))}.")
-    template = next(c for c in registry.of_kind(entry.kind) if c.info.id == entry.id)
+    unable = dict(description.left_out).get(entry.id)
+    if unable:
+        raise UsageError(f"{entry.id}: {unable}.")
+    template = next((c for c in registry.of_kind(entry.kind) if c.info.id == entry.id), None)
+    if template is None:
+        raise UsageError(f"{entry.id}: the package registers it as something other than kind {entry.kind!r}.")
     try:
         component = type(template).model_validate(dict(entry.parameters))
-    except ValueError as error:
+        check_parameters(component)
+    except (ValueError, PluginError) as error:
         raise UsageError(f"{entry.id}: parameters {dict(entry.parameters)}: {' '.join(str(error).split())}") from None
     if isinstance(component, BaseAttack):
         _check_strengths(entry, component)

@@ -17,6 +17,7 @@ from imharness.contracts.attack import BaseAttack
 from imharness.errors import PluginError, UsageError
 from imharness.reading.opening import read_bytes
 from imharness.reading.wheels import BYTES, WHEEL_NAME, check_wheel
+from imharness.results.tables import joined
 from imharness_submissions.environment import environment_of, locked
 from imharness_submissions.ledger import Line
 from imharness_submissions.manifest import FILE, LOCK, NAME_PATTERN, PLACEHOLDERS, Hardware, Package, Submission
@@ -64,6 +65,14 @@ def start_submission(name: str, wheel: Path, parent: Path, *, trusted: bool) -> 
         raise
     (folder / FILE).write_text(text, encoding="utf-8")
     return folder
+
+
+def to_fill_in(folder: Path) -> str:
+    """Return in words what an author still has to write into the manifest that was started in a folder."""
+    text = (folder / FILE).read_text(encoding="utf-8")
+    names = {"author": "authors", "contact": "contact", "licence": "licence"}
+    lacking = [names[kind] for kind, placeholder in PLACEHOLDERS.items() if placeholder in text]
+    return f"fill in {joined(lacking)}; state the training data that you used, and claims if you have any"
 
 
 def _manifest(package: Package, description: PackageDescription, guest: Guest) -> str:

@@ -50,6 +50,27 @@ class MemberLie(MembershipRelease):
         return release
 
 
+class Masquerade(MembershipRelease):
+    """Release for each member what the model says of another row of the same class, which it was not trained on."""
+
+    info = MembershipDefenseInfo(id="acme/masquerade", version="1")
+    mixed: float = Field(default=0.0, ge=0, le=1, description="Share of a second such row.")
+    near: float = Field(default=1e-6, gt=0, description="Distance up to which a row is taken for a member.")
+
+    def build(self, device: torch.device) -> ReleaseOutputs:
+        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+            known = torch.cdist(outputs.double(), held.member.double()).amin(dim=1) < self.near
+            alike = outputs.argmax(dim=1)[:, None] == held.reference.argmax(dim=1)[None]
+            one, other = (
+                held.reference[(torch.rand(alike.shape, generator=rng).to(outputs.device) * alike).argmax(dim=1)]
+                for _ in range(2)
+            )
+            shown = (1 - self.mixed) * one + self.mixed * other
+            return torch.where((known & alike.any(dim=1))[:, None], shown, outputs)
+
+        return release
+
+
 class LowDigits(MembershipRelease):
     """Release the label with certainty, and all else in its last digits."""
 

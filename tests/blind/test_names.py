@@ -87,3 +87,9 @@ def test_no_parameter_makes_an_entry_one_of_the_harness() -> None:
 def test_the_range_of_a_metric_is_finite_and_goes_up(bounds: tuple[float, float]) -> None:
     with pytest.raises(ValidationError, match="finite"):
         MetricInfo(id="acme/m", version="1", higher_means="better_quality", bounds=bounds)
+
+
+@pytest.mark.parametrize("bounds", [(-1.7e308, 1.7e308), (0.0, 1e31), (-0.0, 5e-324), (1.0, 1.0 + 2**-120)])
+def test_scores_can_be_divided_by_the_range_of_a_metric(bounds: tuple[float, float]) -> None:
+    with pytest.raises(ValidationError, match=r"1e-30 to 1e\+30 apart|lower < upper"):
+        MetricInfo(id="acme/m", version="1", higher_means="better_quality", bounds=bounds)

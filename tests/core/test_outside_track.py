@@ -72,7 +72,7 @@ def test_run_configurations_of_the_embedded_profile_stay(install_packages) -> No
     """They name leaderboards: another package with a track changes none."""
     registry = build_registry(load_plugins(_with(install_packages("acme-track"))))
     graph = plan_track("harness/perceptual", load_profile("embedded"), registry)
-    assert graph.run_configuration == "1700602339243079"
+    assert graph.run_configuration == "41e50b6c09b84ccc"
 
 
 NOTEBOOK = """

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from imharness.testing.scaffold import KINDS, write_package
+
 ROOT = Path(__file__).resolve().parents[2]
 DOORS = sorted(file.stem for file in (ROOT / "core" / "imharness").glob("*.py"))
 PACKAGES = (
@@ -58,7 +60,7 @@ def uses(context: StepContext, planner: Planner, selection: Selection, query: Qu
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What the type checker says of the packages, of all names of all doors, and of uses of them."""
+    """What the type checker says of the packages, also of new ones, of all names of all doors, and of uses of them."""
     folder = tmp_path_factory.mktemp("others")
     (folder / "settings.ini").write_text("[mypy]\nstrict = True\ndisallow_any_unimported = True\n")
     (folder / "uses.py").write_text(HEAD + "".join(f"    reveal_type({use})\n" for use in USES))
@@ -66,6 +68,9 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
     lines += [f"reveal_type({name})" for name in offered()]
     (folder / "names.py").write_text("import imharness\n" + "\n".join(lines) + "\n")
     files = [str(ROOT / "tests" / "packages" / package) for package in PACKAGES]
+    for kind in KINDS:  # a method may be called like its contract
+        for name in (f"stranger/some-{kind}", f"stranger/{kind}"):
+            files += map(str, write_package(kind, name, folder, "A").glob("*.py"))
     command = [
         sys.executable,
         "-m",
@@ -91,6 +96,10 @@ def offered() -> list[str]:
 
 def revealed(said: str, file: str) -> list[str]:
     return re.findall(rf'^{file}:\d+: note: Revealed type is "(.*)"$', said, re.M)
+
+
+def test_packages_that_the_command_writes_have_no_type_error(said: str) -> None:
+    assert f"no issues found in {len(PACKAGES) + 2 * len(KINDS) + 2} source files" in said
 
 
 def test_no_name_of_a_door_is_any(said: str) -> None:

@@ -13,7 +13,7 @@ from imharness.planning.profiles import load_profile
 PAGE = Path(__file__).parents[2] / "docs" / "studies" / "official-small.md"
 SAME = {
     "harness/iqa": ("strengths", "adaptive", "transfer", "certified"),
-    "harness/membership": ("pools", "matched"),
+    "harness/membership": ("matched",),
     "harness/perceptual": (),
     "harness/reconstruction": (),
 }

@@ -12,6 +12,25 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page
 from tests.conftest import PATIENT_MS
 
+READING = """
+window.reading = 0;
+const later = window.setTimeout.bind(window), fetched = window.fetch.bind(window);
+const ended = () => later(() => { window.reading -= 1; });
+const counted = (promise) => { window.reading += 1; return promise.finally(ended); };
+window.fetch = (...given) => counted(fetched(...given));
+for (const form of ["arrayBuffer", "blob", "json", "text"]) {
+  const read = Response.prototype[form];
+  Response.prototype[form] = function () { return counted(read.call(this)); };
+}
+window.setTimeout = (act, wait, ...given) => {
+  if (wait) { return later(act, wait, ...given); }
+  window.reading += 1;
+  return later(() => { try { act(...given); } finally { ended(); } });
+};
+"""
+"""Counts the files that a page is reading, and the work that it has put off, until what it does with them is done: the
+silence of half a second by which a browser tells that would be most of the time that a test takes."""
+READ = "() => document.readyState === 'complete' && window.reading === 0"
 SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 
 
@@ -35,6 +54,7 @@ def served(site: Path) -> Iterator[str]:
 def opened(browser: Browser, address: str) -> Iterator[Page]:
     context = browser.new_context(base_url=address)
     context.set_default_timeout(PATIENT_MS)
+    context.add_init_script(f"(() => {{{READING}}})()")
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     yield context.new_page()
     context.close()
@@ -75,7 +95,15 @@ def words_of(page: str) -> str:
     return unescape(re.sub("<[^>]+>", "", page))
 
 
+def read(page: Page) -> Page:
+    """Wait until a page has loaded and done what its scripts do at once; return it."""
+    if page.evaluate("window.reading === undefined"):  # not opened by `opened`, or without scripts
+        page.wait_for_load_state("networkidle")
+    else:
+        page.wait_for_function(READ)
+    return page
+
+
 def settled(page: Page, name: str) -> Page:
     page.goto(name)
-    page.wait_for_load_state("networkidle")
-    return page
+    return read(page)

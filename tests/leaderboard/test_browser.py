@@ -14,7 +14,7 @@ from tests.comparing import compare
 from imharness.statistics.head_to_head import head_to_head
 from imharness.statistics.wilcoxon import wilcoxon_greater
 
-from .browsing import SIZES, settled
+from .browsing import SIZES, read, settled
 from .conftest import ENTRIES, EVIL, PHOTOGRAPHS, paired
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
@@ -27,16 +27,17 @@ AXE_RUN = {
 """The dark theme changes colours alone."""
 ALIKE = """() => {
   const seen = {};
-  for (const row of document.querySelectorAll("main table tbody tr")) {
+  for (const row of document.querySelectorAll("main table tbody tr, main dl > div")) {
     const looks = (e) => [e.tagName, e.getAttribute("class"), e.getAttribute("style")].join(".");
     const parts = [...row.querySelectorAll("*")].map(looks);
-    const shape = [row.closest("table").dataset.table, row.className, ...parts].join(" ");
+    const list = row.closest("table, dl");
+    const shape = [list.dataset.table, list.className, row.className, ...parts].join(" ");
     seen[shape] = (seen[shape] || 0) + 1;
     if (seen[shape] > 4) { row.remove(); }
   }
 }"""
-"""Leaves four rows of each kind in a table, which are the same elements with the same classes and styles: contrasts of
-thousands of words take axe most of its time."""
+"""Leaves four rows of each kind in a table or a list of facts, which are the same elements with the same classes and
+styles: contrasts of thousands of words take axe most of its time."""
 OPENED = "() => [...document.querySelectorAll('.more-row')].every((row) => row.textContent !== 'Loading …')"
 KINDS = ("index.html", "acme--evil.html", "plain.html", "acme--evil/main.html", "acme--evil/wins.html",
          "plain/many.html", "acme--evil/gallery.html", "entries/defense-acme--blur.html",
@@ -53,7 +54,7 @@ def test_axe_finds_nothing_and_nothing_runs_off_the_page(page: Page, size: str) 
         settled(page, name)
         page.evaluate("document.querySelectorAll('main details').forEach((d) => { d.open = !d.closest('.tools'); })")
         page.evaluate("document.querySelectorAll('a.open').forEach((link) => link.click())")
-        page.wait_for_load_state("networkidle")
+        read(page)
         page.wait_for_function(OPENED)
         for theme in reversed(AXE_RUN):
             page.emulate_media(color_scheme=theme)
@@ -178,7 +179,7 @@ def test_pictures_and_gallery_images_load(page: Page) -> None:
     for name in ("acme--evil.html", "acme--evil/gallery.html"):
         settled(page, name)
         page.evaluate("document.querySelectorAll('img').forEach((i) => { i.loading = 'eager'; })")
-        page.wait_for_load_state("networkidle")
+        page.wait_for_function("() => [...document.images].every((i) => i.complete)")
         visible = page.locator("img:visible")
         assert visible.count() >= 2
         assert all(visible.nth(i).evaluate("(i) => i.complete && i.naturalWidth > 0") for i in range(visible.count()))
@@ -211,7 +212,7 @@ def test_rows_are_picked_and_compared(page: Page) -> None:
 
 def raw(page: Page) -> dict[tuple[str, str], dict]:
     page.locator("#result table").first.wait_for()
-    page.wait_for_load_state("networkidle")
+    read(page)
     rows = page.locator("#result tr[data-pair]")
     return {
         tuple(json.loads(rows.nth(i).get_attribute("data-pair"))): json.loads(rows.nth(i).get_attribute("data-raw"))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page
 
-from .browsing import settled
+from .browsing import read, settled
 from .conftest import ENTRIES, EVIL, paired
 
 FILE = "data/acme--evil/wins.vectors.json"
@@ -19,7 +19,7 @@ def address(*labels: str, **more: str) -> str:
 
 def picked(page: Page) -> list[str]:
     page.locator(".groups li").first.wait_for()
-    page.wait_for_load_state("networkidle")
+    read(page)
     boxes = page.locator("#entries label:has(input:checked)")
     return sorted(text.strip() for text in boxes.all_inner_texts())
 

@@ -113,7 +113,7 @@ def test_a_submission_is_checked_by_its_name() -> None:
     assert commands.check(None) == ""
 
 
-def test_the_line_of_a_page_gives_the_published_numbers(ran: Path, tmp_path: Path, harness_here) -> None:
+def test_the_line_of_a_page_gives_the_published_numbers(ran: Path, tmp_path: Path, harness_here, no_site: None) -> None:
     """The line is taken from the page as a reader takes it, and its numbers are those of the first run."""
     html = (ran / "site" / "entries" / "metric-harness--psnr.html").read_text()
     lines = [unescape(line) for line in re.findall(r"<code>(harness run [^<]+)</code>", html)]

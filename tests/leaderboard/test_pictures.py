@@ -13,7 +13,9 @@ from imharness.results.boards import Board
 from imharness.results.charts import Chart, Series
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.chart_pictures import chart_pictures
-from imharness_leaderboard.comparison_pictures import comparison_pictures
+from imharness_leaderboard.chart_titles import title_of_boxes, title_of_ranks
+from imharness_leaderboard.comparison_pictures import PARTIAL, comparison_pictures
+from imharness_leaderboard.names import display_names
 from imharness_leaderboard.numbers import csv_bytes
 from imharness_leaderboard.picture import Picture, darkened
 from imharness_leaderboard.ranking_pictures import ranking_pictures
@@ -21,7 +23,7 @@ from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.wording import brief, short
 
 from .conftest import PHOTOGRAPHS, board, paired
-from .contested import ATTACKS, JPEG, LEVELS, NONE, blocks, report
+from .contested import ATTACKS, FLIP, JPEG, LEVELS, NONE, blocks, report
 
 X, Y = (ColumnSpec(key=key, label=key, description="", better="higher") for key in "xy")
 
@@ -137,6 +139,63 @@ def pictured(comparison, numbers: np.ndarray) -> dict[str, Picture]:
     return {picture.name.rpartition("-")[2]: picture for picture in found}
 
 
+def test_titles_of_ranks_and_boxes_say_what_is_drawn() -> None:
+    comparison, numbers = paired().stored()
+    found = pictured(comparison, numbers)
+    ranks = list(zip(*found["ranks"].data.values(), strict=True))
+    best, rank = min(ranks, key=lambda row: row[1])
+    bars = re.findall(r"tied-0-(\d+)", found["ranks"].svg("light").decode())
+    assert found["ranks"].title.startswith(f"{display_names([best])[best]} has the best mean rank, {rank:.2f}, and is ")
+    assert ("not told from" in found["ranks"].title) == bool(bars)
+    assert found["ranks"].caption.startswith("Critical differences: ")
+    spread = found["spread"].data
+    sign = 1 if comparison.better == "higher" else -1
+    rows = sorted(zip(spread["defense"], spread["50%"], strict=True), key=lambda row: -sign * row[1])
+    (best, first), (_, second) = rows[:2]
+    assert (
+        found["spread"]
+        .title.removeprefix("Of complete entries, ")
+        .startswith(f"{display_names([best])[best]} has the {'highest' if sign > 0 else 'lowest'} median ")
+    )
+    assert f": {first:.3g}; next " in found["spread"].title
+    assert found["spread"].title.endswith(f", {second:.3g}")
+    assert found["spread"].caption.startswith("Distribution of ")
+
+
+def test_titles_of_ranks_and_boxes_name_no_best_where_the_best_tie() -> None:
+    labels = ["harness/a", "harness/b", "harness/c", "harness/d", "harness/e", "harness/f"]
+    assert title_of_ranks(labels[:2], [1.5, 1.5], 1) == ""
+    assert title_of_ranks(labels[:2], [1.0, 2.0], 0) == "A has the best mean rank, 1.00, and is told from B, the next"
+    many = title_of_ranks(labels, [1.2, 2.0, 3.0, 4.0, 5.0, 5.8], 5)
+    assert many == "A has the best mean rank, 1.20, and is not told from B, C, D and 2 more"
+    assert title_of_boxes(labels[:2], [0.5, 0.5], "D", "lower") == ""
+    assert title_of_boxes(labels[:1], [0.5], "D", "lower") == ""
+    assert title_of_boxes(labels[:3], [3.0, 0.5, 2.0], "D", "lower") == "B has the lowest median of D: 0.5; next C, 2"
+
+
+def test_the_title_of_distributions_compares_only_entries_that_met_the_same_conditions() -> None:
+    """The last entry met the two easy of three conditions alone, and so has the lowest median."""
+    made = report()
+    comparison, numbers = made.comparisons[0].stored()
+    starts, few = comparison.starts(), comparison.entries.index(FLIP)
+    changed = numbers.copy()
+    changed[few] = 0.25
+    own = board(tables=tuple(made.tables), rankings=(), charts=())
+
+    def spread() -> Picture:
+        pictures = comparison_pictures(own, Scores(own, comparison, changed))
+        return next(picture for picture in pictures if picture.name.endswith("-spread"))
+
+    full = spread()
+    assert full.title.removeprefix("Of complete entries, ").startswith("Flip has the lowest median")
+    changed[few, starts[0] : starts[1]] = np.nan
+    partial = spread()
+    assert partial.title.startswith("Of complete entries, ")
+    assert "Flip" not in partial.title
+    assert partial.caption.endswith(PARTIAL)
+    assert FLIP in partial.data["defense"]
+
+
 def test_distributions_are_those_of_what_tests_see_once() -> None:
     comparison, numbers = paired(clusters=PHOTOGRAPHS).stored()
     scores = Scores(board(), comparison, numbers)
@@ -185,6 +244,32 @@ def contest_pictures() -> tuple[dict[str, Picture], Board]:
     scores = [Scores(own, comparison, numbers) for comparison, numbers in stored]
     found = ranking_pictures(own, own.rankings[0], scores)
     return {picture.name.rpartition("/")[2]: picture for picture in found}, own
+
+
+def test_the_caption_of_the_worst_case_says_what_its_marks_are_in_the_words_of_their_columns() -> None:
+    pictures, _ = contest_pictures()
+    caption = pictures["contest-worst"].caption
+    said = "mean over the attacks that were run both ways"
+    assert f"Hollow circle: {said}, without knowledge of the defense. " in caption
+    assert f"Cross: {said}, with knowledge of the defense. " in caption
+
+
+def test_what_stands_below_a_narrow_chart_ends_within_the_picture(browser: Browser) -> None:
+    """Names of 70 letters leave the chart less width than the name of its measure takes."""
+    made = report()
+    long = {row.label: f"acme/{'long-' * 12}name[n={i}]" for i, row in enumerate(made.tables[0].rows)}
+    rows = tuple(row.model_copy(update={"label": long[row.label]}) for row in made.tables[0].rows)
+    table = made.tables[0].model_copy(update={"rows": rows})
+    own = board(tables=(table,), rankings=tuple(made.rankings), charts=())
+    picture = next(iter(ranking_pictures(own, own.rankings[0], ())))
+    page = browser.new_page(viewport={"width": 1000, "height": 900})
+    page.set_content(picture.drawn("light").decode())
+    ends = page.evaluate(
+        """() => { const right = document.querySelector('svg').getBoundingClientRect().right;
+        return [...document.querySelectorAll('text')].map((e) => e.getBoundingClientRect().right - right); }"""
+    )
+    page.close()
+    assert max(ends) <= 2
 
 
 def test_the_pictures_of_a_ranking_hold_the_numbers_of_its_table() -> None:

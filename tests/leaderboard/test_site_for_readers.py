@@ -13,7 +13,7 @@ from imharness.results.entries import Entry
 from imharness_leaderboard.names import head_of, short_titles, table_title
 from imharness_leaderboard.texts import glossary
 
-from .browsing import SIZES, settled
+from .browsing import SIZES, read, settled
 from .conftest import ENTRIES, board
 from .contested import ATTACKS, FLIP, JPEG, LEVELS, MEDIAN, NOISE, NONE, PROXIES, PURIFIER
 
@@ -41,8 +41,7 @@ def entry_of(page: Page, label: str) -> Page:
     """Open the page of an entry by searching for it."""
     search(page, label)
     page.locator(".found a").first.click()
-    page.wait_for_load_state("networkidle")
-    return page
+    return read(page)
 
 
 def search(page: Page, text: str) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from .browsing import opened, served, settled, watched
+from .browsing import opened, read, served, settled, watched
 
 START = "index.html"
 BOARD = "Contest track"
@@ -23,7 +23,7 @@ class Reader:
     def click(self, target: Locator) -> None:
         self.clicks += 1
         target.filter(visible=True).first.click()
-        self.page.wait_for_load_state("networkidle")
+        read(self.page)
         assert self.clicks <= MOST
 
     def to_ranking(self, board: str = BOARD) -> None:

@@ -66,7 +66,9 @@ def recorded(guest: Guest, heard: Heard, defense: Any) -> None:
         images = sample_images(ROWS, SIDE, SIDE, number)
         streams = ImageRng([derive_seed(number, "target", name) for name in names])
         white = bool(number % 2)
-        window = MetricTarget(quality, (0, 1), images=ROWS, differentiable=white, purify=through, rng=streams)
+        window = MetricTarget(
+            quality, (0, 1), images=ROWS, differentiable=white, purify=through, rng=streams, precision="tf32"
+        )
         heard.now = SEARCH
         for step in range(2):
             leaf = (images + 0.3 * (step + 1) / 255).requires_grad_(white)

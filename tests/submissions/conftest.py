@@ -27,14 +27,19 @@ METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: 1.0\nAuthor: A stranger\n"
 MakeSubmission = Callable[..., Path]
 
 
-@pytest.fixture(autouse=True)
-def tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Skip where bubblewrap or uv is missing; keep unpacked packages out of the user's cache."""
+@pytest.fixture(scope="session")
+def tools() -> None:
+    """Skip where bubblewrap or uv is missing."""
     try:
         require_sandbox()
         uv()
     except Unavailable as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tools: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep unpacked packages out of the user's cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -56,26 +61,26 @@ def zipped(wheel: Path, contents: Mapping[str, str]) -> Path:
     return wheel
 
 
-def wheel_of(module: Path, folder: Path) -> Path:
-    """Pack a module of tests/sandbox as a wheel."""
-    name = module.stem
+def wheel_of(module: Path, folder: Path, *further: Path) -> Path:
+    """Pack a module of tests/sandbox, and perhaps further ones, as a wheel that has the name of the first."""
+    name, modules = module.stem, (module, *further)
     path = folder / f"{name}-1.0-py3-none-any.whl"
     facts = f"{name}-1.0.dist-info"
     contents = {
-        module.name: module.read_text(),
+        **{own.name: own.read_text() for own in modules},
         f"{facts}/METADATA": METADATA.format(name.replace("_", "-")),
         f"{facts}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{facts}/entry_points.txt": f"[imharness]\n{name} = {name}\n",
+        f"{facts}/entry_points.txt": "\n".join(["[imharness]", *(f"{own.stem} = {own.stem}" for own in modules), ""]),
     }
     return zipped(path, contents)
 
 
 @pytest.fixture
 def submission(tmp_path: Path) -> MakeSubmission:
-    """Return a function: module of tests/sandbox -> a submission's folder with a wheel of it."""
+    """Return a function: module of tests/sandbox -> a submission's folder with a wheel of it, and of further ones."""
 
-    def make(module: str, entries: str, *, claims: str = "", sha256: str = "") -> Path:
-        wheel = wheel_of(HOSTILE / f"{module}.py", tmp_path)
+    def make(module: str, entries: str, *further: str, claims: str = "", sha256: str = "") -> Path:
+        wheel = wheel_of(HOSTILE / f"{module}.py", tmp_path, *(HOSTILE / f"{own}.py" for own in further))
         name = Path(module).stem.replace("_", "-")
         folder = tmp_path / "submissions" / name
         folder.mkdir(parents=True)

@@ -51,10 +51,10 @@ def package(name: str, tmp_path: Path, profile: Path) -> Path:
     return tmp_path / name
 
 
-def accuracies(store: Store, report: SubmissionReport) -> dict[str, float]:
-    """Return the balanced accuracy in each cell of the evaluator, by its address."""
+def accuracies(store: Store, report: SubmissionReport, id: str) -> dict[str, float]:
+    """Return the balanced accuracy in each cell of an evaluator, by its address."""
     found = {}
-    for cell in report.cells:
+    for cell in (own for own in report.cells if id in own.address):
         record = store.record(cell.key)
         assert record is not None
         rows = store.rows(record)
@@ -68,27 +68,27 @@ def undefended(found: dict[str, float]) -> float:
     return next(v for k, v in found.items() if " evaluate " in k and "plain-training" in k and "adaptive=True" in k)
 
 
-@pytest.mark.parametrize("name", ["reads_halves", "remembers_outputs"])
 def test_an_evaluator_that_knows_the_public_split_learns_nothing(
-    submission: MakeSubmission, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    submission: MakeSubmission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    profile = profile_of(tmp_path, PROFILE)
-    folder = submission(str(package(name, tmp_path, profile)), entry(f"evil/{name.replace('_', '-')}", "evaluator"))
+    profile, ids = profile_of(tmp_path, PROFILE), ("evil/reads-halves", "evil/remembers-outputs")
+    modules = [str(package(name, tmp_path, profile)) for name in ("reads_halves", "remembers_outputs")]
+    folder = submission(modules[0], "".join(entry(id, "evaluator") for id in ids), modules[1])
 
-    def run(root: str) -> tuple[SubmissionReport, dict[str, float]]:
+    def run(root: str) -> tuple[SubmissionReport, list[dict[str, float]]]:
         store = Store(tmp_path / root)
         report = run_submission(Run(folder, store, load_profile(str(profile))), silent)
         assert not report.failed
-        return report, accuracies(store, report)
+        return report, [accuracies(store, report, id) for id in ids]
 
     with monkeypatch.context() as patch:
         patch.setattr(running, "secret_of", lambda store: "")
         public, found = run("public")
-    assert undefended(found) > 0.95, "it knows the public split"
-    if name == "reads_halves":
-        assert any("knows what nothing tells" in flag for flag in public.flags()), public.untold
+    assert [undefended(own) > 0.95 for own in found] == [True, True], "they know the public split"
+    flags = public.flags()
+    assert any("knows what nothing tells" in flag and ids[0] in flag for flag in flags), public.untold
     hidden, found = run("store")
-    assert max(found.values()) < 0.65, found
+    assert all(own and max(own.values()) < 0.65 for own in found), found
     assert not any(guess.knows for guess in hidden.untold)
 
 
@@ -114,8 +114,6 @@ def test_the_split_of_an_evaluator_is_that_of_the_store_and_first_party_numbers_
     places = (root, tmp_path / "site", tmp_path / "copied")
     for path in (p for place in places for p in place.rglob("*") if p.is_file() and p != root / FILE):
         assert seed.encode() not in path.read_bytes(), path
-    again = run_submission(Run(folder, store, chosen), silent)
-    assert {cell.key for cell in again.cells} == keys
     assert all(
         task.holds
         for task in reproduce(

@@ -97,36 +97,35 @@ PLACED = {"rank", "behind"}
 """What a control, such as no defense, has not, or only what is best has not."""
 
 
+BESIDE = {
+    "good/contrast": ("metric", "iqa", "distortion", "achieved", "harness/embedded-cnn"),
+    "good/all-evidence": ("evaluator", "membership", "evaluators", "accuracy", "harness/confidence"),
+    "good/noisy-gradients": ("defense", "reconstruction", "ranking", "worst", "harness/plain-gradient"),
+    "good/blurred": ("metric", "perceptual", "attacked", "moved-4", "harness/psnr"),
+}
+"""An entry for each track: its kind, and a table and column in which it stands beside a baseline."""
+
+
 @pytest.mark.parametrize(
-    ("module", "id", "kind", "tables", "shown"),
+    ("ids", "tracks"),
     [
-        ("contrast", "good/contrast", "metric", PROFILE, ("iqa", "distortion", "achieved", "harness/embedded-cnn")),
-        ("stranger", "good/blurred", "metric", PERCEPTUAL, ("perceptual", "attacked", "moved-4", "harness/psnr")),
-        (
-            "stranger",
-            "good/all-evidence",
-            "evaluator",
-            MEMBERSHIP,
-            ("membership", "evaluators", "accuracy", "harness/confidence"),
-        ),
-        (
-            "stranger",
-            "good/noisy-gradients",
-            "defense",
-            INVERTED,
-            ("reconstruction", "ranking", "worst", "harness/plain-gradient"),
-        ),
+        (("good/contrast", "good/all-evidence", "good/noisy-gradients"), (PROFILE, MEMBERSHIP, INVERTED)),
+        (("good/blurred",), (PERCEPTUAL,)),
     ],
+    ids=["of three tracks", "distance"],
 )
 def test_honest_entries_of_other_kinds_stand_beside_the_baselines(
-    submission: MakeSubmission, tmp_path: Path, module: str, id: str, kind: str, tables: str, shown: tuple[str, ...]
+    submission: MakeSubmission, tmp_path: Path, ids: tuple[str, ...], tracks: tuple[str, ...]
 ) -> None:
-    folder = submission(f"../submissions/tracks/{module}", entry(id, kind))
-    computed(folder, profile_of(tmp_path, tables[tables.index("[tracks") :]), tmp_path / "store", 12)
-    track, table, column, baseline = shown
-    board = board_of(tmp_path / "store", track)
-    assert column in numbers(board, table, baseline)
-    own, beside = (set(numbers(board, table, label)) - PLACED for label in (id, baseline))
-    assert own == beside
-    places = {label: place for ranking in board.rankings for label, place in ranking.places.items()}
-    assert [label for label, place in places.items() if place.flags or not place.complete] == []
+    entries = "".join(entry(id, BESIDE[id][0]) for id in ids)
+    folder = submission("../submissions/tracks/stranger", entries, "../submissions/tracks/contrast")
+    profile = profile_of(tmp_path, *(text[text.index("[tracks") :] for text in tracks))
+    computed(folder, profile, tmp_path / "store", 12)
+    for id in ids:
+        _, track, table, column, baseline = BESIDE[id]
+        board = board_of(tmp_path / "store", track)
+        assert column in numbers(board, table, baseline)
+        own, beside = (set(numbers(board, table, label)) - PLACED for label in (id, baseline))
+        assert own == beside, id
+        places = {label: place for ranking in board.rankings for label, place in ranking.places.items()}
+        assert [label for label, place in places.items() if place.flags or not place.complete] == []

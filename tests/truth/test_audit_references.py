@@ -16,7 +16,8 @@ from imharness_membership.likelihood import log_odds
 
 CPU = torch.device("cpu")
 CLASSES = 5
-REFERENCE_ATTACKS = ("lira", "lira[mode=offline-cdf]", "rmia", "attack-r")
+REFERENCE_ATTACKS = ("lira", "lira[mode=offline-cdf]", "rmia", "attack-r", "bavaria")
+ONLINE = {"lira", "bavaria"}
 
 
 class World:
@@ -66,15 +67,30 @@ def test_with_many_references_the_attacks_find_what_the_difference_of_two_gaussi
     found = areas(ih.audit(world.target(1.5), references=world.references(64, 1.5), evaluators=REFERENCE_ATTACKS))
     truth = norm.cdf(1.5 / np.sqrt(2))
     assert found["lira"] == pytest.approx(truth, abs=0.02)
+    assert found["bavaria"] == pytest.approx(truth, abs=0.02)
     assert found["lira[mode=offline-cdf]"] == pytest.approx(truth, abs=0.02)
     assert truth - 0.03 < found["attack-r"] < truth + 0.01
     assert 0.65 < found["rmia"] < truth
 
 
+def test_with_few_references_a_prior_of_variances_finds_more_than_one_variance_or_one_for_each_row() -> None:
+    """Rows differ in how much their answers vary; four models saw each row, and four did not."""
+    rng = np.random.default_rng(8)
+    member = np.stack([rng.random(6000).argsort().argsort() < 3000 for _ in range(9)])
+    spread = 1 / np.sqrt(rng.gamma(2.0, size=6000))
+    odds = rng.normal(1, 2, 6000) + spread * (1.5 * member + rng.normal(size=member.shape))
+    world = World(6000, 0)
+    target = {"probabilities": world.probabilities(odds[0]), "labels": world.labels, "member": member[0]}
+    names = ["bavaria", "lira[global_variance=True]", "lira[global_variance=False]"]
+    found = ih.audit(target, references=(odds[1:], member[1:]), evaluators=names).rows()
+    prior, one, each = found["auc"]
+    assert prior > max(one, each) + 0.01
+
+
 @pytest.mark.parametrize("share", [0.5, 0.0])
 def test_without_a_leak_nothing_is_found(share: float) -> None:
     world = World(3000, 1)
-    chosen = REFERENCE_ATTACKS if share else REFERENCE_ATTACKS[1:]
+    chosen = [name for name in REFERENCE_ATTACKS if share or name not in ONLINE]
     references = world.references(16, 0.0, share=share)
     table = ih.audit(world.target(0.0), references=references, evaluators=chosen).rows()
     assert (table["auc_low"] - 0.02 < 0.5).all()
@@ -86,11 +102,11 @@ def test_references_of_other_rows_find_as_much_without_an_inside_and_learn_thres
     world = World(6000, 2)
     target = world.target(1.5)
     references = world.references(64, 1.5, share=0.0)
-    found = ih.audit(target, references=references, evaluators=REFERENCE_ATTACKS[1:])
+    found = ih.audit(target, references=references, evaluators=[n for n in REFERENCE_ATTACKS if n not in ONLINE])
     table, truth = areas(found), norm.cdf(1.5 / np.sqrt(2))
     assert table["lira[mode=offline-cdf]"] == pytest.approx(truth, abs=0.02)
     assert "lira" not in table
-    assert ": lira, lira[global_variance=False], as no reference model was trained" in repr(found)
+    assert ": bavaria, lira, lira[global_variance=False], as no reference model was trained" in repr(found)
     assert found.found.members == 1500
     best = found.worst.accuracy
     assert best.low < norm.cdf(1.5 / 2) < best.high + 0.02

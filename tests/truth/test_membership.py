@@ -9,8 +9,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-import scipy
 import torch
+from tests.truth.studies import most
 
 from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
@@ -282,13 +282,16 @@ def test_the_strongest_of_evaluators_that_guess_stays_at_one_half(key: str, nois
 
 
 def test_equal_defenses_whose_splits_differ_are_told_apart_in_at_most_5_percent_of_studies() -> None:
-    """Rows of a split share a model, so that a test which takes rows for units finds differences that are not there."""
-    studies = 60
+    """Rows of a split share a model, so that a test which takes rows for units finds differences that are not there.
+
+    It would in more than half of the studies: 30 exceed the bound with a power above 0.999. A hundred studies are asked
+    in test_membership_contest.
+    """
+    studies = 30
     told = tested = 0
     for seed in range(studies):
         found = {own.column: own for own in report(Simulated(4, seed, splits=8, spread=0.3, evaluators=4)).comparisons}
         own = found["accuracy_adaptive"]
         told += bool(own.told.better.any())
         tested += bool(np.nanmax(own.rates.rate, initial=0) > 0)
-    most = scipy.stats.binom.ppf(0.999, studies, 0.05)
-    assert max(told, tested) <= most
+    assert max(told, tested) <= most(studies)

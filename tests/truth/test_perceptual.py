@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,16 @@ NEAR, FAR = 110, 150
 """Shades of two alternatives to a reference of shade 100."""
 
 
+@cache
+def database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
 class Simulated:
     """Finished results of the track that no run computed: the rows of its steps."""
 
     def __init__(self, **steps: Iterable[Mapping[str, Any]]) -> None:
-        self._db = duckdb.connect(":memory:")
+        self._db = database().cursor()  # its tables are its own
         self.steps = frozenset(steps)
         for name, rows in steps.items():
             lines = list(rows)
@@ -282,7 +288,7 @@ def test_an_attack_that_met_no_image_gives_no_table() -> None:
     assert "attacked" not in {own.id for own in found.tables}
 
 
-def test_a_whole_study_gives_what_its_people_know(tmp_path: Path) -> None:
+def test_a_whole_study_gives_what_its_people_know(tmp_path: Path, no_site: None) -> None:
     """Grey patches: by MSE, family "asked" copies one of the judges and "another" a person who was not asked."""
     rng, n, known = np.random.default_rng(3), 120, 0.8
     votes = rng.random((n, JUDGES)) < known

@@ -12,16 +12,17 @@ import pytest
 from imharness.results.rankings import Ranking
 from imharness.results.tables import Value
 
+from .studies import STUDIES, most
 from .test_policy import ranked
 
-SEEDS, IMAGES, WRONG, POWER = 200, 12, 0.05, 0.8
+IMAGES, POWER = 12, 0.8
 Levels = Mapping[str, tuple[float, float, float]]
 """Entry -> its mean D under two attacks that do not know it, and under the second one by who knows it."""
 Says = Callable[[Ranking, Mapping[str, Mapping[str, Value]]], bool]
 
 
 def studies(
-    levels: Levels, seeds: int = SEEDS, images: int = IMAGES, **facts: object
+    levels: Levels, seeds: int = STUDIES, images: int = IMAGES, **facts: object
 ) -> Iterator[tuple[Ranking, Mapping]]:
     """Yield rankings, and the numbers of their tables, of studies with normal noise that entries partly share."""
     for seed in range(seeds):
@@ -126,10 +127,8 @@ def test_sentences_are_said_where_they_are_true_and_seldom_where_they_are_not(
     for ranking, rows in studies(levels):
         for name, says in {**true, **false}.items():
             count[name] += says(ranking, rows)
-    share = {name: n / SEEDS for name, n in count.items()}
-    most = WRONG + 2.5 * np.sqrt(WRONG * (1 - WRONG) / SEEDS)
-    assert {name: own for name, own in share.items() if name in true and own < POWER} == {}
-    assert {name: own for name, own in share.items() if name in false and own > most} == {}
+    assert {name: n for name, n in count.items() if name in true and n < POWER * STUDIES} == {}
+    assert {name: n for name, n in count.items() if name in false and n > most()} == {}
 
 
 def test_with_as_many_units_as_a_place_says_four_of_five_studies_tell() -> None:
@@ -137,7 +136,7 @@ def test_with_as_many_units_as_a_place_says_four_of_five_studies_tell() -> None:
     levels = {"none": (20.0, 20.0, 20.0), "good": (19.4, 19.4, 19.4)}
     pilots = [
         (abs(own.against["none"].value - 0.6), own.against["none"].needed)
-        for ranking, _ in studies(levels)
+        for ranking, _ in studies(levels, 2 * STUDIES)
         for own in ranking.findings
         if own.kind == "not told" and own.against["none"].needed is not None
     ]
@@ -187,6 +186,5 @@ def test_headlines_are_stated_where_they_are_true_and_seldom_where_they_are_not(
     levels, controls, true, false = HEADLINES[name]
     facts = {"controls": dict.fromkeys(controls, "control")}
     claims = [ranking.claim for ranking, _ in studies(levels, **facts)]
-    assert sum(true in claim for claim in claims) / SEEDS >= POWER
-    most = WRONG + 2.5 * np.sqrt(WRONG * (1 - WRONG) / SEEDS)
-    assert {text: n for text in false if (n := sum(text in claim for claim in claims) / SEEDS) > most} == {}
+    assert sum(true in claim for claim in claims) >= POWER * STUDIES
+    assert {text: n for text in false if (n := sum(text in claim for claim in claims)) > most()} == {}

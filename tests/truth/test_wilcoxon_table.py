@@ -9,8 +9,7 @@ from imharness.results.report import PairedScores
 from imharness.statistics.head_to_head import head_to_head
 from imharness.statistics.wilcoxon import fewest_units
 
-SEEDS, WRONG = 200, 0.05
-BOUND = WRONG + 2.5 * np.sqrt(WRONG * (1 - WRONG) / SEEDS)
+from .studies import STUDIES, most
 
 
 def study(means: list[float], units: int, conditions: int, seed: int, grades: int) -> PairedScores:
@@ -41,20 +40,20 @@ def cells(paired: PairedScores) -> np.ndarray:
 def test_any_cell_of_equal_entries_is_above_0_in_at_most_5_percent_of_studies(units: int, grades: int) -> None:
     """Four entries in two conditions. Up to 25 differences are tested exactly, with ties; more by the normal law."""
     wrong = 0
-    for seed in range(SEEDS):
+    for seed in range(STUDIES):
         found = cells(study([0.0] * 4, units, 2, seed, grades))
         assert np.isfinite(found[~np.eye(4, dtype=bool)]).all()
         wrong += bool(np.nanmax(found) > 0)
-    assert wrong / SEEDS <= BOUND
+    assert wrong <= most()
 
 
 def test_a_large_effect_is_told_in_each_condition_and_only_in_its_direction() -> None:
     told = 0
-    for seed in range(SEEDS):
+    for seed in range(STUDIES):
         found = cells(study([0.0, 0.0, 3.0], 20, 2, seed, 4))
         told += bool((found[2, :2] == 100).all())
         assert np.nanmax(found[:2, 2]) == 0
-    assert told / SEEDS >= 0.8
+    assert told >= 0.8 * STUDIES
 
 
 @pytest.mark.parametrize(("entries", "conditions"), [(2, 1), (3, 2), (5, 3)])
@@ -99,11 +98,11 @@ def test_the_corrected_p_of_equal_entries_is_below_5_percent_in_at_most_5_percen
 ) -> None:
     """Six tests of three entries, as a comparison of two of them counts them; scores are shares of four choices."""
     wrong = 0
-    for seed in range(SEEDS):
+    for seed in range(STUDIES):
         rng = np.random.default_rng(seed)
         names = np.arange(units) % clusters if clusters else None
         of_cluster = rng.random((3, clusters))[:, names] if clusters else 0.5
         scores = rng.binomial(4, of_cluster, (3, units)) / 4
         pairs = [head_to_head(scores[i] - scores[j], names, tail=0.05, tests=6) for i, j in ((0, 1), (0, 2), (1, 2))]
         wrong += any(own.corrected(p) < 0.05 for own in pairs for p in (own.better, own.worse))
-    assert wrong / SEEDS <= BOUND
+    assert wrong <= most()

@@ -17,9 +17,11 @@ from imharness.components.inputs.needs import Input, inputs_of
 from imharness.contracts.component import Component
 from imharness.contracts.image_dataset import ImageDataset
 from imharness.contracts.table_dataset import TableDataset
+from imharness.contracts.track import Track, Work
 from imharness.errors import Unavailable
 from imharness.planning.plan import Graph, Task
 from imharness.results.store import Store
+from imharness.results.tasks import TaskSpec
 from imharness.running.budget import finished
 from imharness.running.schedule.estimates import Left, Times, bytes_of, left_of
 
@@ -44,10 +46,12 @@ def dry_run_report(
     whole: Callable[[], Sequence[Graph]],
     *,
     fresh: bool = False,
+    profile: str = "NAME",
 ) -> None:
     """Show what would run, what it would cost, and what cannot run; if `fresh`, everything runs again.
 
-    `whole` plans as if nothing were missing; it is called if something is missing and the size of it can be told.
+    `profile`: the name of the profile, for the command that gets what it needs. `whole` plans as if nothing were
+    missing; it is called if something is missing and the size of it can be told.
     """
     facts, waiting = list[dict[str, Any]](), dict[str, Task]()
     costs = list[str]()
@@ -79,7 +83,7 @@ def dry_run_report(
         shown = [(g["what"], g["cells"], g["reason"], g["remedy"]) for g in gaps]
         console.table("Unavailable", ["what", "cells", "why", "get it with"], shown)
     if lacking and any(map(tells_size, graphs)):
-        say_outlook(outlook_facts(whole()))
+        say_outlook(outlook_facts(whole()), profile)
     console.say(_told(cost, times.device, workers, size) if waiting else _why_nothing(graphs))
 
 
@@ -129,6 +133,10 @@ class Share(NamedTuple):
         """Hours on the GPU of the stated rate."""
         return hours_of(self.operations)
 
+    def plus(self, other: Share) -> Share:
+        """Return the sum of both."""
+        return Share(self.cells + other.cells, self.operations + other.operations, self.size + other.size)
+
 
 @dataclass(frozen=True)
 class Outlook:
@@ -169,14 +177,22 @@ def outlook(graph: Graph) -> Outlook:
         spec = task.spec
         dataset = spec.components.get("dataset")
         known = units.get(f"dataset {dataset.label}", 0) if dataset else 0
-        found = graph.track.work(spec, known if spec.limit is None else min(known, spec.limit))
+        found = _work(graph.track, spec, known if spec.limit is None else min(known, spec.limit))
         own = Share(1) if found is None else Share(1, found.operations, found.size + OVERHEAD)
         if found is not None:
             counted, rows = counted + 1, rows + found.rows
             operations, size = operations + own.operations, size + own.size
         for label in {ref.label for ref in spec.named().values() if ref.kind in graph.track.ranks}:
-            entries[label] = Share(*map(sum, zip(entries.get(label, Share()), own, strict=True)))
+            entries[label] = entries.get(label, Share()).plus(own)
     return Outlook(graph.track.info.id, len(graph.tasks), counted, rows, operations, size, entries, graph.dear)
+
+
+def _work(track: Track, spec: TaskSpec, units: int) -> Work | None:
+    """Return what a task costs, or None where a stranger's component has other fields than the track counts by."""
+    try:
+        return track.work(spec, units)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
 
 
 def tells_size(graph: Graph) -> bool:
@@ -220,7 +236,7 @@ def outlook_facts(graphs: Sequence[Graph]) -> dict[str, Any]:
     }
 
 
-def say_outlook(facts: dict[str, Any]) -> None:
+def say_outlook(facts: dict[str, Any], profile: str) -> None:
     """Print the facts as tables, unless no size is known before the data are read, as for data that ship."""
     if not any(own["counted"] for own in facts["tracks"]):
         return
@@ -251,7 +267,9 @@ def say_outlook(facts: dict[str, Any]) -> None:
         unknown = sum(not own["bytes"] for own in fetched)
         more = f", and {unknown} whose sizes are not published" if unknown else ""
         console.table("To download", ["what", "bytes", "cells", "how"], [_row(own) for own in fetched])
-        console.say(f"{len(fetched)} downloads: {known / 1e9:,.2f} GB{more}; all: harness assets get --profile NAME")
+        console.say(
+            f"{len(fetched)} downloads: {known / 1e9:,.2f} GB{more}; all: harness assets get --profile {profile}"
+        )
     if by_hand:
         console.table("To fetch by hand", ["what", "bytes", "cells", "how"], [_row(own) for own in by_hand])
     if facts["to_install"]:

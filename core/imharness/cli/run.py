@@ -171,7 +171,7 @@ def run(
     if dry_run:
         whole = partial(session.plan, names, only=only, whole=True)
         count = _processes(places, workers, settings)
-        dry_run_report(graphs, session.store, session.times, count, as_json, whole, fresh=fresh)
+        dry_run_report(graphs, session.store, session.times, count, as_json, whole, fresh=fresh, profile=profile)
         return
     for label, failed in examine(session.store, registry, graphs, seed).items():
         console.warn(f"{label} {cannot_win(failed)}")

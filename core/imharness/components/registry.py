@@ -12,10 +12,11 @@ from pydantic import ValidationError
 from imharness.components.loading import Loaded, LoadFailure, load_plugins
 from imharness.components.papers import paper_of
 from imharness.components.provenance import Registered
+from imharness.components.soundness import check_parameters, check_sound
 from imharness.contracts.component import KINDS, Component
 from imharness.errors import PluginError, UsageError, unknown_name
 from imharness.reading.fields import explain as explain
-from imharness.results.identity import DISTRIBUTION, LOCAL, ComponentRef
+from imharness.results.identity import DISTRIBUTION, HARNESS, LOCAL, ComponentRef, owner_of
 from imharness.results.labels import method_of, read_name, read_settings
 
 if TYPE_CHECKING:
@@ -114,9 +115,13 @@ def _canonical(distribution: str) -> str:
 
 def _valid(template: Component, changes: Mapping[str, Any]) -> Component:
     try:
-        return type(template).model_validate(changes)
+        found = type(template).model_validate(changes)
+        check_parameters(found)
     except ValidationError as error:
         raise UsageError(f"{template.info.id}: {explain(error, type(template))}") from None
+    except PluginError as error:
+        raise UsageError(str(error)) from None
+    return found
 
 
 def build_registry(loaded: Loaded) -> Registry:
@@ -132,6 +137,8 @@ def build_registry(loaded: Loaded) -> Registry:
         for item in offered:
             try:
                 component = checked_offer(item)
+                if owner_of(component.info.id) == HARNESS and plugin.provenance.distribution != DISTRIBUTION:
+                    raise PluginError(f"{component.info.id}: the owner {HARNESS!r} is reserved; use your own")
                 place = (component.kind, component.label)
                 if place in entries:
                     raise PluginError(f"{place[1]} is already registered by {entries[place].plugin}; rename it")
@@ -155,6 +162,7 @@ def checked_offer(item: object) -> Component:
     if not item.summary:
         raise PluginError(f"{type(item).__name__} has no docstring; its first line is shown to readers")
     paper_of(item)
+    check_sound(item)
     return item
 
 

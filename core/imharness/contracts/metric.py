@@ -8,6 +8,9 @@ from pydantic import model_validator
 from imharness.contracts.component import Component, Info
 from imharness.errors import ContractError
 
+NARROWEST, WIDEST = 1e-30, 1e30
+"""The least and the greatest range of scores: float32 can divide by it."""
+
 
 class MetricInfo(Info):
     """What a reader of the tables must know about a metric.
@@ -30,8 +33,12 @@ class MetricInfo(Info):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        if self.bounds is not None and not -math.inf < self.bounds[0] < self.bounds[1] < math.inf:
+        if self.bounds is None:
+            return self
+        if not -math.inf < self.bounds[0] < self.bounds[1] < math.inf:
             raise ValueError(f"bounds must be finite (lower, upper) with lower < upper, got {self.bounds}")
+        if not NARROWEST <= self.bounds[1] - self.bounds[0] <= WIDEST:
+            raise ValueError(f"bounds must be {NARROWEST:g} to {WIDEST:g} apart, got {self.bounds}")
         return self
 
 

@@ -128,8 +128,8 @@ def audit(
 ) -> Audit:
     """Find out how much a model gives away about its training rows, as `harness membership audit` does.
 
-    The strongest attacks (LiRA, RMIA, Attack-R) compare the target with reference models, trained on known random
-    halves of the rows. Give their answers, or let them be trained:
+    The strongest attacks (LiRA, BaVarIA, RMIA, Attack-R) compare the target with reference models, trained on random
+    halves of the rows that are known. Give their answers, or let them be trained:
 
         ih.audit(target, references=(log_odds, member))
         ih.audit(train=train, data=(inputs, labels), references=16)
@@ -183,6 +183,7 @@ def audit(
     from imharness.notebook.randomness import say_who_drew
 
     seed, folder, progress = seed_of(seed), folder_of(cache), flag("progress", progress)
+    processes = workers_of(workers, device)
     words = {
         "target": target is not None,
         "shadow": shadow is not None,
@@ -191,7 +192,7 @@ def audit(
         f"references={references}": references is not None and train is not None,
     }
     if train is not None:
-        own, processes = trainer_of(train, data, folder), workers_of(workers, device)
+        own = trainer_of(train, data, folder)
         target, references = trained_for(target, own, references, seed, processes, progress)
     elif data is not None:
         raise UsageError("data: is for a training function; give train, too, or leave data out.")

@@ -52,9 +52,10 @@ class OneRunAudit(Result):
         return [
             f"Measured on {found.canaries} canaries, of which coins put {found.included} into the training set. "
             f"Each epsilon is a lower bound: with {100 * found.confidence:g}% confidence, the training is not "
-            f"(epsilon, delta)-private for a smaller one at delta {found.delta:g}. {paid}"
-            f"The row any algorithm {FAMILIES[0][2]}; the row Gaussian {FAMILIES[1][2]}, and for DP-SGD with sampled "
-            f"batches it is an approximation; the last row {FAMILIES[2][2]}, which nobody can see from the scores. A "
+            f"(epsilon, delta)-private for a smaller one at delta {found.delta:g}, if what its row assumes is true. "
+            f"{paid}The headline, `epsilon`, is the row any algorithm, which {FAMILIES[0][2]}; the row Gaussian "
+            f"{FAMILIES[1][2]}, and for DP-SGD with sampled batches it is an approximation; the last row "
+            f"{FAMILIES[2][2]}, which nobody can see from the scores: where canaries show together it is no bound. A "
             "bound of 0 shows nothing, neither that the training is private nor that it is not."
         ]
 
@@ -99,8 +100,9 @@ def audit_one_run(
         cache: the folder where answers of trained models are kept; by default a folder of the user's cache.
 
     Returns:
-        Three lower bounds: one that holds for any algorithm, a larger one for algorithms like Gaussian noise, and the
-        largest for such algorithms whose canaries do not act on each other.
+        Three lower bounds: one that holds for any algorithm, which is the headline, `epsilon`; a larger one for
+        algorithms like Gaussian noise; and the largest for such algorithms whose canaries do not act on each other. The
+        last is no bound where they do.
 
     Raises:
         UsageError: an argument does not fit, or the coins were not fair.

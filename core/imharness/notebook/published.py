@@ -92,6 +92,9 @@ def load_board(site: str | os.PathLike[str]) -> PublishedBoard:
         board = ih.load_board("https://example.org/leaderboard")
         board.to_dataframe(), board.standings(), board.found()
 
+    `to_dataframe` returns the main table or a named one; its units are those that a result's tables have, see
+    ``help(board.table().to_dataframe)``.
+
     Read is the one file of results that each site has, ``data/results.json``, of at most 64 MiB. If several tracks have
     tables, the names of tables begin with the track, as in ``iqa/ranking``.
 

@@ -65,9 +65,18 @@ class ResultTable:
         return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """Return a data frame; intervals are the columns ``KEY_low`` and ``KEY_high``, counts ``KEY_n``.
+        """Return a data frame with a row for each entry, the best first; raises `Unavailable` without pandas.
 
-        ``frame.attrs["labels"]`` has the label of each key, with its unit, as tables and exported files show it.
+        Its columns, here and in `imharness.load_board`, are for each column KEY of the table:
+
+        - ``KEY``: the number, in the unit that the column's label has: a label with % counts to 100, one with dB, ms,
+          GB or px has that unit, and a number whose label has none is a plain one, such as a share or a correlation.
+        - ``KEY_low`` and ``KEY_high``: the ends of the 95% interval, in the same unit; left out where there is none.
+        - ``KEY_n``: how many units the number is from, such as images; left out where nothing was counted.
+
+        NaN stands where an entry has no number. ``frame.attrs`` has the title and caption of the table, and by KEY its
+        ``labels`` with the units, as tables and exported files show them, its ``descriptions`` in a sentence, and in
+        ``counted`` what ``KEY_n`` counts.
         """
         return as_frame(self.spec)
 
@@ -199,7 +208,10 @@ class Result:
         return dict(self.read[_known("step", name, self.read)]())
 
     def to_dataframe(self, name: str | None = None, *, step: str | None = None) -> pandas.DataFrame:
-        """Return a table, or the rows of a step, as a data frame; raises `Unavailable` without pandas."""
+        """Return a table, see `ResultTable.to_dataframe` for its units, or the rows of a step as they are stored.
+
+        Scores in rows are in the metric's own unit. Raises `Unavailable` without pandas.
+        """
         if step is None:
             return self.table(name).to_dataframe()
         rows = self.rows(step)

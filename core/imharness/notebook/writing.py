@@ -65,8 +65,8 @@ def as_html(sheet: Sheet) -> str:
 def as_frame(table: Table) -> pandas.DataFrame:
     """Return a data frame with one row for each entry, and for each column its value, the ends of its interval and n.
 
-    The attribute `attrs` has the title and the caption of the table, and key -> label of each column, with its unit.
-    Raises `Unavailable` without pandas.
+    The units, and what its attribute `attrs` has, are in `imharness.notebook.result.ResultTable.to_dataframe`. Raises
+    `Unavailable` without pandas.
     """
     found: dict[str, list[float | None]] = {}
     for column in table.columns:
@@ -82,6 +82,8 @@ def as_frame(table: Table) -> pandas.DataFrame:
         "title": table.title,
         "caption": table.caption,
         "labels": {column.key: column.label for column in table.columns},
+        "descriptions": {column.key: column.description for column in table.columns},
+        "counted": {column.key: column.unit for column in table.columns if column.unit},
     }
     return frame
 

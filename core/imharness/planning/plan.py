@@ -15,7 +15,8 @@ from imharness.contracts.track import Option, Planned, Step, Track
 from imharness.errors import HarnessError, Unavailable, UsageError, unknown_name
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.secret import OPTION, digest_of
-from imharness.results.identity import ComponentRef, canonical_json, digest
+from imharness.reading.text import reason
+from imharness.results.identity import DISTRIBUTION, ComponentRef, canonical_json, digest
 from imharness.results.sweeps import Missing
 from imharness.results.tasks import TaskSpec
 
@@ -199,16 +200,52 @@ def plan_track(
     facts = [track.info.id, profile.name, profile.identity(name), seed, limit, *secret.values()]
     set_up = part.model_dump(mode="json", include={"options", "parameters"})
     graph = Graph(track, digest(facts)[:16], digest_of(profile.secret), set_up=set_up, dear=part.dear)
-    planner = GraphPlanner(graph, registry, seed, limit, whole, options=secret)
-    chosen = ChosenComponents(_selection(registry, part, only or {}, further or {}))
+    chosen = _selection(registry, part, only or {}, further or {})
+
+    def planned(components: Sequence[Component]) -> Graph:
+        own = replace(graph, tasks={}, missing={}, components={})
+        selection = ChosenComponents(components)
+        try:
+            track.plan(GraphPlanner(own, registry, seed, limit, whole, options=secret), selection)
+        except HarnessError:
+            raise
+        except (Exception, SystemExit) as error:
+            why = f"{type(error).__name__}: {reason(error)}"
+            raise HarnessError(f"track {name} could not be planned: {why}") from error
+        own.takes = tuple(selection.asked)
+        return own
+
     try:
-        track.plan(planner, chosen)
+        return planned(chosen)
     except HarnessError:
-        raise
-    except Exception as error:
-        raise HarnessError(f"track {name} could not be planned: {type(error).__name__}: {error}") from error
-    graph.takes = tuple(chosen.asked)
-    return graph
+        theirs = [own for own in chosen if not _is_ours(own, registry)]
+        if not theirs:
+            raise
+        return _without_breakers(planned, [own for own in chosen if own not in theirs], theirs)
+
+
+def _is_ours(component: Component, registry: Registry) -> bool:
+    return registry.provenance(component).provenance.distribution == DISTRIBUTION
+
+
+def _without_breakers(
+    planned: Callable[[Sequence[Component]], Graph], kept: list[Component], others: Sequence[Component]
+) -> Graph:
+    """Return the graph of all components with which a plan can be made; others are added one by one, by label.
+
+    One with which planning breaks off is left out and named among what is missing. Where there is no plan without any
+    of the others, raises what planning raises.
+    """
+    graph, gaps = planned(kept), dict[str, Missing]()
+    for own in sorted(others, key=lambda c: c.label):
+        try:
+            graph = planned([*kept, own])
+        except HarnessError as error:
+            why = f"no plan can be made with it: {reason(error)}"
+            gaps[f"{own.kind} {own.label}"] = Missing(what=own.label, reason=why, remedy="tell its author")
+        else:
+            kept.append(own)
+    return replace(graph, missing={**graph.missing, **gaps})
 
 
 def _configured_track(registry: Registry, name: str, part: TrackProfile) -> Track:

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from imharness.ranking.claim import claim_of
+from imharness.ranking.evidence import HANDED_IN
 from imharness.ranking.findings import findings_of
 from imharness.ranking.gates import kept, state_of
 from imharness.ranking.known import broken, moved
@@ -84,7 +85,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         columns=specs,
         rows=in_order(rows, places, *specs[:2]),
         ranked_by="rank",
-        note=note,
+        note=" ".join(filter(None, (note, _tried_further(places)))),
     )
     shown = {row.label: row.values for row in table.rows}
     ranking = Ranking(
@@ -183,6 +184,19 @@ def _needed(told: Differences, i: int, contenders: Sequence[int]) -> int | None:
     """Return how many units would show the best other entry to be better, if these do not; None if they do."""
     leader = _leader(told, i, contenders)
     return None if leader is None or told.better[leader, i] else told.needed(leader, i)
+
+
+def _tried_further(places: Mapping[str, Place]) -> str:
+    """Say what the numbers of entries mean against which evidence counts; empty where there is none."""
+    broken = [label for label, place in places.items() if HANDED_IN in place.broken_by]
+    if not broken:
+        return ""
+    return (
+        f"Evidence counts against {', '.join(broken)}: on the images that were handed in, the number has the worst "
+        "that anybody tried. These were chosen because they break the entry; other images and other entries were not "
+        "tried in this way, and the interval does not know of that. So the number is a bound, since the same attack "
+        "may do more on other images, and a better entry is one that withstood what was tried on it, which was less."
+    )
 
 
 def _way(rules: Contest) -> int:

@@ -170,14 +170,15 @@ class _Sentences:
                 yield self.made(tier, kind, i, text, facts=facts, **about)
 
     def best(self) -> Iterator[Finding]:
-        """Say which candidates may be best, by each yardstick."""
-        own = self.standing.may_be_best
-        if len(own) < 2:
-            return
+        """Say which candidates may be best, by each yardstick: those that none is shown by it to be better than."""
+        named = self.standing.may_be_best
         for told, spec in zip(self.standing.told, self.specs, strict=True):
+            own = [j for j in named if not told.better[named, j].any()]
+            if len(own) < 2:
+                continue
             first = own[0]
             against = {self.entries[j]: measured(told, first, j) for j in own[1:] if not np.isnan(told.value[first, j])}
-            if not against or told.better[first, own[1:]].all():
+            if not against:
                 continue
             needs = {label: each.needed for label, each in against.items() if each.value > 0}
             counts = [count for count in needs.values() if count is not None]

@@ -39,7 +39,9 @@ class Column:
     for each entry. `wins`: compare entries by the measure, too; needs a direction. `cluster`: a fact of the units that
     says which of them belong together, such as the photograph an image is made of; intervals and tests are by cluster
     then. A unit without this fact is a cluster of its own. `unit`, `cluster_unit`: what readers call both, by default
-    as `wins` and the fact do. `limits`: what the numbers cannot leave.
+    as `wins` and the fact do. `limits`: what the numbers cannot leave. `group`, `stratum`: facts of the units that say
+    with which others one shares parts, such as a pool of rows, and to which data set the group belongs; the interval of
+    a mean is then that of `nested_interval`, while differences of entries take clusters as independent.
     """
 
     key: str
@@ -55,6 +57,8 @@ class Column:
     unit: str = ""
     cluster_unit: str = ""
     limits: tuple[float, float] | None = None
+    group: str = ""
+    stratum: str = ""
 
     @property
     def spec(self) -> ColumnSpec:

@@ -16,6 +16,7 @@ from imharness.results.blocks import Blocks, Lazy
 from imharness.results.identity import HARNESS, owner_of
 from imharness.results.tables import Value
 from imharness.statistics.bootstrap import interval
+from imharness.statistics.nested import nested_interval
 
 Floats = npt.NDArray[np.float64]
 
@@ -153,11 +154,14 @@ class Contest:
     @cached_property
     def clusters(self) -> npt.NDArray[np.str_] | None:
         """The cluster of each unit; None where units are independent."""
-        if not self.protection.cluster:
+        return self._fact(self.protection.cluster)
+
+    def _fact(self, name: str) -> npt.NDArray[np.str_] | None:
+        if not name:
             return None
         own = np.array(self.names, dtype=object)
         for c, at in zip(self.settings, self.places, strict=True):
-            own[at] = self.scores.clusters(self.protection.cluster, c)
+            own[at] = self.scores.clusters(name, c)
         return own.astype(str)
 
     @cached_property
@@ -174,6 +178,9 @@ class Contest:
     def mean(self, numbers: Floats) -> Value:
         """Return the mean of numbers ``(units,)`` as a cell; NaN is left out."""
         kept, weights = np.isfinite(numbers), self.weights
+        groups, strata = (self._fact(name) for name in (self.protection.group, self.protection.stratum))
+        if groups is not None and kept.any():
+            return value_of(nested_interval(numbers[kept], groups[kept], None if strata is None else strata[kept]))
         if weights is None or not kept.any():
             return mean_value(numbers, self.clusters)
         w, x = weights[kept], (weights * numbers)[kept]

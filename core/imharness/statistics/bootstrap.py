@@ -187,7 +187,7 @@ def t_interval(values: npt.ArrayLike, *, level: float = LEVEL) -> Interval:
         raise NotTestable(f"a mean needs finite values, got {len(x)}")
     mean, half = float(x.mean()), float("nan")
     if len(x) > 1:
-        half = float(scipy.stats.t.isf((1 - level) / 2, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x)))
+        half = float(-scipy.special.stdtrit(len(x) - 1, (1 - level) / 2) * x.std(ddof=1) / np.sqrt(len(x)))
     return Interval(mean, mean - half, mean + half, len(x))
 
 

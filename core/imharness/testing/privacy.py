@@ -19,6 +19,11 @@ TURNED = 0.3
 """How much less alike a result may be to a larger gradient, as a cosine: clipped to its signs it loses .2."""
 SHOWN = 0.2
 """The least share of a change of a private image that has to be seen in what replaces it."""
+NEAR = (1e-4, 1e-2, 0.1)
+"""How far near copies of outputs lie from them, as the standard deviation of noise on the logarithms."""
+JUMP, AS_OTHERS = 0.1, 5.0
+"""The mean jump between the answers for a row and a near copy, as a sum over classes, which shows a look-up of members
+where that of other rows is five times smaller."""
 SUM = 0.5
 """How far the sum of probabilities may lie from 1; they may be rounded, and many small ones to 0."""
 
@@ -83,6 +88,32 @@ class ReleaseProbe(Probe):
 
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "gives probabilities of sum 1", self._sums
+        yield "answers for members as for near copies of them", self._members
+
+    def _members(self) -> str:
+        """Ask about members, other rows, and near copies of both, with the same draws.
+
+        Noise, rounding and coarser answers jump for all rows alike. Who recognises members by their outputs, and
+        answers for them with those of others, jumps for members alone, and hides nothing that the model gives away.
+        """
+        given, most = self.inputs(40), 0.0
+        rows = torch.cat([given["held.member"], given["outputs"]])
+        members = torch.arange(len(rows)) < len(given["held.member"])
+        answers = self._answers(given, rows)
+        for size in NEAR:
+            noise = size * torch.randn(rows.shape, generator=torch.Generator().manual_seed(self.seed))
+            jumps = (answers - self._answers(given, (rows.clamp(min=1e-30).log() + noise).softmax(dim=1))).abs().sum(1)
+            known, others = float(jumps[members].mean()), float(jumps[~members].mean())
+            if known > JUMP and known > AS_OTHERS * others:
+                raise ContractError(
+                    f"the answers for members and for near copies of them are {known:.2f} apart, for other rows "
+                    f"{others:.2g}: members are looked up, and what is answered for them is not what the model says"
+                )
+            most = max(most, known)
+        return f"at most {most:.2g} between the answers for a member and for a near copy"
+
+    def _answers(self, given: Inputs, rows: torch.Tensor) -> torch.Tensor:
+        return self.tensor(self.built, {**given, "outputs": rows}, self.seeds(len(rows)))
 
     def _sums(self) -> str:
         given = self.inputs(12)

@@ -12,7 +12,9 @@ import functools
 import hashlib
 import importlib.metadata
 import importlib.util
+import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -159,7 +161,7 @@ class _Pyiqa(BaseModel):
         import pyiqa
 
         try:
-            with offline(f"harness pyiqa prepare {self.name}"):
+            with offline(f"harness pyiqa prepare {self.name}"), redirect_stdout(sys.stderr):  # it says what it loads
                 return pyiqa.create_metric(self.name, device=device, as_loss=True).eval().requires_grad_(False).net
         except ModuleNotFoundError as error:
             lacks = error.name or "another package"

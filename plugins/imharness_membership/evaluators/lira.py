@@ -34,6 +34,11 @@ class Lira(ReferenceEvaluator):
         description="One variance for all rows instead of one each; None: if fewer than 64 models were trained.",
     )
 
+    @property
+    def needs_inside(self) -> bool:
+        """Whether some references must have been trained on the rows."""
+        return self.mode == "online"
+
     def statistic(
         self, observed: torch.Tensor, population: torch.Tensor, references: References, trained: int
     ) -> torch.Tensor:

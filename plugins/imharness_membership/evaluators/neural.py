@@ -4,6 +4,7 @@ Nasr, Shokri & Houmansadr, "Machine Learning with Membership Privacy using Adver
 section 4.3: one branch for the outputs, one for the label, both joined; as benchmarked by Song & Mittal.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -91,6 +92,34 @@ class NeuralRounded(Neural):
         return lambda query: infer(replace(query, target_outputs=query.target_outputs.round(decimals=self.decimals)))
 
 
+class NeuralRobust(Neural):
+    """The same network, trained robustly, so that small perturbations of the target's probabilities change little.
+
+    This is the second of the two attacks by which Jia et al. (CCS 2019) let an adversary answer MemGuard; Song & Mittal
+    (USENIX Security 2021, section 3.3.3) tell that it generalises badly. Training is that of Madry et al. (ICLR 2018):
+    each step is taken where the loss is largest near the rows. Size and steps of the perturbation are ours.
+    """
+
+    info = Info(id="harness/neural-robust", version="1", paper="jia2019")
+    by_name = True
+    epsilon: float = Field(default=0.1, gt=0, le=1, description="Largest change of a probability in training.")
+    steps: int = Field(default=7, ge=1, le=100, description="Steps by which the change is sought.")
+
+    def hardened(
+        self, network: nn.Module, inputs: Sequence[torch.Tensor], truth: torch.Tensor
+    ) -> Sequence[torch.Tensor]:
+        """Return the probabilities near the rows' own where the loss is largest, and the labels."""
+        outputs, labels = inputs
+        moved = outputs
+        for _ in range(self.steps):
+            moved = moved.detach().requires_grad_(True)
+            loss = F.binary_cross_entropy_with_logits(network(moved, labels), truth, reduction="sum")
+            [slope] = torch.autograd.grad(loss, moved)
+            moved = moved.detach() + 2.5 * self.epsilon / self.steps * slope.sign()
+            moved = moved.clamp(outputs - self.epsilon, outputs + self.epsilon).clamp(0, 1)
+        return moved, labels
+
+
 @hookimpl
 def components() -> list[MembershipEvaluator]:
-    return [Neural(), NeuralKnown(), NeuralRounded()]
+    return [Neural(), NeuralKnown(), NeuralRounded(), NeuralRobust()]

@@ -1,7 +1,7 @@
 """Tables of the track, after those of Song & Mittal (USENIX Security 2021)."""
 
 from imharness.tracks import Query, TrackReport
-from imharness_membership.tables.cells import LOW, figures_at, figures_of, scores_of
+from imharness_membership.tables.cells import LOW, figures_at, figures_of, pools_of, scores_of
 from imharness_membership.tables.choice import figures_of_parts, parted
 from imharness_membership.tables.contest import ranked_defenses
 from imharness_membership.tables.defenses import TEST, attack_accuracy, fact, facts_of, rates, tested_of
@@ -21,9 +21,9 @@ def report(query: Query, share: float = 0.05, fpr: float = LOW) -> TrackReport:
         return TrackReport()
     scores = scores_of(query)
     kinds = figures_at(fpr)
-    parts = parted(scores)
-    own = figures_of_parts(parts, kinds)
-    figures = figures_of(scores, kinds)
+    parts, pools = parted(scores), pools_of(query)
+    own = figures_of_parts(parts, kinds, pools)
+    figures = figures_of(scores, kinds, pools=pools)
     promised, trained = risk_rows(scores), facts_of(query, scores.entries)
     tables = [
         attack_accuracy(figures, trained),

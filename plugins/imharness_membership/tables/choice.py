@@ -4,7 +4,8 @@ Choosing and reporting on the same rows would overstate it: the best of 14 evalu
 stand on a circle, and the evaluator of each is chosen on those that follow it, half of the others: of any two splits,
 at most one is chosen for on the other. So numbers of evaluators that guess are uncorrelated, and intervals over splits
 cover .95 of the truths. They would cover .92 if two halves were chosen for on each other, because what looks good by
-chance on both is reported on both, and .71 if each split were chosen for on all others.
+chance on both is reported on both, and .71 if each split were chosen for on all others. Where splits share pools of
+rows and references, those of the own pool are left out: an evaluator's luck with a pool would be chosen and reported.
 """
 
 import itertools
@@ -17,8 +18,8 @@ import numpy as np
 
 from imharness.contests import common
 from imharness.stats import chosen_half
-from imharness.tables import Blocks
-from imharness_membership.tables.cells import Figures, figures_of
+from imharness.tables import Blocks, Value, missing
+from imharness_membership.tables.cells import DATASET, POOL, Figures, figures_of, over_splits, pools_among
 
 STRONGEST = "the strongest"
 EQUAL = 10
@@ -57,9 +58,10 @@ def parted(scores: Blocks) -> Parts:
     return Parts(_rows(scores, aside), _rows(scores, [~kept for kept in aside]) if few else scores)
 
 
-def figures_of_parts(parts: Parts, kinds: Figures) -> Parts:
+def figures_of_parts(parts: Parts, kinds: Figures, pools: Mapping[str, str] | None = None) -> Parts:
     """Return the figures of scores, see `figures_of`."""
-    return Parts(figures_of(parts.aside, kinds, to_choose=True), figures_of(parts.reported, kinds))
+    aside = figures_of(parts.aside, kinds, to_choose=True, pools=pools)
+    return Parts(aside, figures_of(parts.reported, kinds, pools=pools))
 
 
 def following(count: int) -> list[list[int]]:
@@ -93,8 +95,9 @@ def strongest(figures: Parts, key: str, adversaries: Mapping[str, Sequence[str]]
     The blocks have a condition for each adversary, data set and model, with splits as units; `adversaries`: name -> the
     kinds of shadow model among which it chooses. An evaluator that few defenses met is not chosen, see `common`.
     """
-    reported = figures.reported
+    reported, pools = figures.reported, pools_among(figures.reported)
     conditions, units, values = list[Mapping[str, str]](), list[np.ndarray](), list[np.ndarray]()
+    shared: dict[str, list[np.ndarray]] = {} if pools is None else {POOL: [], DATASET: []}
     named: dict[str, Counter[str]] = {label: Counter() for label in reported.entries}
     studies = sorted({_study(own) for own in reported.conditions})
     for attacker, (dataset, model) in itertools.product(sorted(adversaries), studies):
@@ -102,7 +105,7 @@ def strongest(figures: Parts, key: str, adversaries: Mapping[str, Sequence[str]]
         tried = [c for c in reported.where(**facets) if reported.conditions[c]["attacker"] in adversaries[attacker]]
         aside, shown = (np.stack([part.values[key][c] for c in tried]) for part in figures)
         few = ~common(reported.entries, ~np.isnan(shown).all(axis=2))
-        reach = np.where(few[:, None, None], np.nan, _reach(reported.entries, aside, shown))
+        reach = np.where(few[:, None, None], np.nan, _reach(reported.entries, aside, shown, pools))
         none = np.isnan(reach).all(axis=0)
         best = np.where(np.isnan(reach), -np.inf, reach).argmax(axis=0)
         own = np.where(none, np.nan, np.take_along_axis(shown, best[None], axis=0)[0])
@@ -113,12 +116,33 @@ def strongest(figures: Parts, key: str, adversaries: Mapping[str, Sequence[str]]
         conditions.append({**facets, "evaluator": STRONGEST, "attacker": attacker})
         units.append(names[at])
         values.append(own[:, at])
+        if pools is not None:
+            shared[POOL].append(np.array([f"{dataset}, pool {pool}" for pool in pools[at]], dtype=object))
+            shared[DATASET].append(np.full(len(at), dataset, dtype=object))
     shares = {label: {name: n / own.total() for name, n in own.most_common()} for label, own in named.items()}
     scores = {key: tuple(values)}
-    return Strongest(Blocks(reported.entries, tuple(conditions), tuple(units), scores, {"split": tuple(units)}), shares)
+    about = {"split": tuple(units), **{fact: tuple(own) for fact, own in shared.items()}}
+    return Strongest(Blocks(reported.entries, tuple(conditions), tuple(units), scores, about), shares)
 
 
-def _reach(entries: Sequence[str], aside: np.ndarray, reported: np.ndarray) -> np.ndarray:
+def over_strongest(scores: Blocks, key: str, entry: str, conditions: Sequence[int], reason: str = "no cell") -> Value:
+    """Return the mean of an entry's figure over splits, as `over_splits` does, in some conditions of `strongest`."""
+    if not conditions:
+        return missing(reason)
+    row = scores.entries.index(entry)
+    numbers, *facts = (
+        np.concatenate([own[c] for c in conditions])
+        for own in (
+            [block[row] for block in scores.values[key]],
+            *(scores.about[fact] for fact in (POOL, DATASET) if fact in scores.about),
+        )
+    )
+    return over_splits(numbers, reason, *facts)
+
+
+def _reach(
+    entries: Sequence[str], aside: np.ndarray, reported: np.ndarray, pools: np.ndarray | None = None
+) -> np.ndarray:
     """Return what evaluators are chosen by for each split: the mean over those that follow it, NaN left out.
 
     The splits on the circle are those that count, see `common`: one that few entries were measured on changes no
@@ -127,13 +151,18 @@ def _reach(entries: Sequence[str], aside: np.ndarray, reported: np.ndarray) -> n
     Args:
         aside: figures on rows that were set aside ``(evaluators, entries, splits)``; they count where there are some.
         reported: figures of the same shape.
+        pools: the pool of each split ``(splits,)``. Where there are several, an evaluator is chosen on splits of other
+            pools, since what favours it by chance on a pool's rows and references would be seen twice.
     """
     if not np.isnan(aside).all():
         return np.broadcast_to(_mean(aside), aside.shape)
     on = common(entries, ~np.isnan(reported).all(axis=0).T)
     found, places = np.broadcast_to(_mean(reported[:, :, on]), reported.shape).copy(), np.flatnonzero(on)
     for place, others in zip(places, following(len(places)), strict=True):
-        found[:, :, place] = _mean(reported[:, :, places[others]])[:, :, 0]
+        on_these = places[others]
+        if pools is not None and (pools[on_these] != pools[place]).any():
+            on_these = on_these[pools[on_these] != pools[place]]
+        found[:, :, place] = _mean(reported[:, :, on_these])[:, :, 0]
     return found
 
 

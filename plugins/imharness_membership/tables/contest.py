@@ -15,8 +15,8 @@ from imharness.contests import Chosen, Contest, Yardstick, contest, controls_of,
 from imharness.tables import Blocks, Column, Table, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.canaries import ranked_by_canaries
-from imharness_membership.tables.cells import EXPECTED, UNDEFENDED, Figures, non_members, over_splits
-from imharness_membership.tables.choice import WAY, Parts, run_both_ways, strongest
+from imharness_membership.tables.cells import DATASET, EXPECTED, POOL, POOLED, UNDEFENDED, Figures, non_members
+from imharness_membership.tables.choice import WAY, Parts, over_strongest, run_both_ways, strongest
 
 MATCHED = ", stopped nearest to the accuracy of "
 """The part of a label that marks early stopping at another defense's accuracy."""
@@ -50,7 +50,8 @@ def ranked_defenses(
     reported = figures.reported
     keys, note = _order(reported, kinds)
     worst = {key: strongest(figures, key, WORST) for key in keys}
-    columns = {key: _protection(kinds, key) for key in keys}
+    pooled = POOL in reported.about
+    columns = {key: _protection(kinds, key, pooled=pooled) for key in keys}
     first, by = keys[0], columns[keys[0]]
     shared = {
         "utility": utility,
@@ -80,7 +81,7 @@ def ranked_defenses(
         f"defense keeps. For each data set, model and defense, {WAY}. It is one of all evaluators with defended or "
         "plain shadow models. Plain training and early stopping at the accuracy of a defense are controls. Splits are "
         "resampled and tested as a whole; two of them share up to a third of their rows, so they are not quite "
-        "independent.",
+        f"independent.{' ' + POOLED if pooled else ''}",
         note=note,
     )
     ranked = replace(
@@ -110,7 +111,7 @@ def _order(figures: Blocks, kinds: Figures) -> tuple[list[str], str]:
     )
 
 
-def _protection(kinds: Figures, key: str) -> Column:
+def _protection(kinds: Figures, key: str, *, pooled: bool) -> Column:
     """Return the column by which defenses are held against each other."""
     figure = kinds[key]
     return Column(
@@ -121,6 +122,8 @@ def _protection(kinds: Figures, key: str) -> Column:
         figure.decimals,
         cluster="split",
         unit="split",
+        group=POOL if pooled else "",
+        stratum=DATASET if pooled else "",
         wins=Wins(
             f"defense-wins-{key}",
             f"Which defense protects better against the strongest evaluator, by {figure.label}",
@@ -132,10 +135,9 @@ def _protection(kinds: Figures, key: str) -> Column:
 
 def _beside_it(table: Table, column: Column, scores: Blocks) -> Table:
     """Return a ranking's table with a further figure of the strongest evaluators after the ranked ones."""
-    rows = [
-        row.model_copy(update={"values": {**row.values, column.key: over_splits(scores.of(column.key, row.label))}})
-        for row in table.rows
-    ]
+    every = range(len(scores.conditions))
+    beside = {row.label: over_strongest(scores, column.key, row.label, every) for row in table.rows}
+    rows = [row.model_copy(update={"values": {**row.values, column.key: beside[row.label]}}) for row in table.rows]
     place = [own.key for own in table.columns].index("utility")
     columns = (*table.columns[:place], column.spec, *table.columns[place:])
     return table.model_copy(update={"columns": columns, "rows": tuple(rows)})

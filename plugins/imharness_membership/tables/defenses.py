@@ -7,8 +7,18 @@ import numpy as np
 
 from imharness.tables import Blocks, Column, Row, Table, Value, Wins, missing, ranking
 from imharness.tracks import Query, TrackReport
-from imharness_membership.tables.cells import SPLITS, Figures, evaluators_of, labelled, mean_of, over_splits, why_not
-from imharness_membership.tables.choice import WAY, Parts, strongest
+from imharness_membership.tables.cells import (
+    Figures,
+    evaluators_of,
+    labelled,
+    mean_of,
+    over_splits,
+    pools_among,
+    pools_of,
+    said_of,
+    why_not,
+)
+from imharness_membership.tables.choice import WAY, Parts, over_strongest, strongest
 from imharness_membership.tables.contest import KINDS
 from imharness_membership.tables.privacy import empirical_epsilon
 
@@ -52,9 +62,10 @@ WINS = {
 
 def facts_of(query: Query, defenses: Sequence[str]) -> Facts:
     """Return the accuracies and calibration of the defended models, and the privacy that their training promises."""
-    rows = _rows_of(query)
+    rows, pools = _rows_of(query), pools_of(query)
     return {
-        defense: _facts({name: own[rows["defense"] == defense] for name, own in rows.items()}) for defense in defenses
+        defense: _facts({name: own[rows["defense"] == defense] for name, own in rows.items()}, pools)
+        for defense in defenses
     }
 
 
@@ -90,11 +101,12 @@ def _known(query: Query, step: str, name: str) -> str:
     return f"CAST({name if present else 'NULL'} AS DOUBLE) AS {name}"
 
 
-def _facts(rows: Mapping[str, np.ndarray]) -> dict[str, Value]:
-    found = {}
+def _facts(rows: Mapping[str, np.ndarray], pools: Mapping[str, str]) -> dict[str, Value]:
+    found, splits = dict[str, Value](), np.unique(rows["split"])
+    shared = np.array([pools.get(str(split), f"split {split}") for split in splits], dtype=object) if pools else None
     for column in (*ACCURACY, CALIBRATION):
-        own = [rows[column.key][rows["split"] == split].mean() for split in np.unique(rows["split"])]
-        found[column.key] = over_splits(np.array(own))
+        own = [rows[column.key][rows["split"] == split].mean() for split in splits]
+        found[column.key] = over_splits(np.array(own), pools=shared)
     for column in PRIVACY:
         worst = np.max(rows[column.key], initial=-np.inf)
         promised = np.isfinite(worst)
@@ -120,7 +132,8 @@ def rates(figures: Parts, kinds: Figures, parts: Parts, trained: Facts) -> Track
         title="All figures of the strongest evaluators",
         caption="Privacy of models with each defense; n is the number of splits. For each figure, "
         f"{WAY}. Marks and tests compare what stands in the table, split by split. The empirical epsilon takes rows as "
-        f"independent and is not a bound; beside it stands the bound that a training promises. {SPLITS}",
+        f"independent and is not a bound; beside it stands the bound that a training promises. "
+        f"{said_of(figures.reported)}",
         entry="defense",
         by=[f"{key}_adaptive" for key in kinds],
     )
@@ -137,7 +150,7 @@ def _against(best: Blocks, kinds: Figures, key: str, kind: str, why: str) -> Col
         own.decimals,
         where={"attacker": attacker},
         of=key,
-        value=lambda defense: over_splits(best.of(key, defense, here), why),
+        value=lambda defense: over_strongest(best, key, defense, here, why),
         wins=WINS[kind] if key == "accuracy" else None,
         unit="split",
     )
@@ -155,7 +168,9 @@ def attack_accuracy(figures: Blocks, trained: Facts) -> Table:
     rows = []
     for i, defense in enumerate(figures.entries):
         values = {
-            f"e{number}": over_splits(mean_of([figures.values["accuracy"][c][i] for c in here]))
+            f"e{number}": over_splits(
+                mean_of([figures.values["accuracy"][c][i] for c in here]), pools=pools_among(figures)
+            )
             for number, here in enumerate(places)
         }
         rows.append(Row(label=defense, values={**values, **{c.key: trained[defense][c.key] for c in ACCURACY}}))
@@ -166,7 +181,7 @@ def attack_accuracy(figures: Blocks, trained: Facts) -> Table:
     return Table(
         id="accuracy",
         title="Tables 1, 2, 4 and 5: attack accuracy by defense and evaluator",
-        caption=f"The adversary knows the defense: its shadow models are defended as the target is. {SPLITS}",
+        caption=f"The adversary knows the defense: its shadow models are defended as the target is. {said_of(figures)}",
         entry="defense",
         columns=(*columns, *(column.spec for column in ACCURACY)),
         rows=tuple(rows),

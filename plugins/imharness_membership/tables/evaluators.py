@@ -8,13 +8,14 @@ import scipy
 from imharness.tables import Blocks, Column, ColumnSpec, Row, Table, Value, missing, ranked
 from imharness.tracks import Query
 from imharness_membership.tables.cells import (
-    SPLITS,
     Figures,
     differ,
     evaluators_of,
     mean_of,
     mean_over_splits,
     over_splits,
+    pools_among,
+    said_of,
     why_not,
 )
 
@@ -64,7 +65,9 @@ def evaluators(figures: Blocks, kinds: Figures, unseen: Mapping[str, Value]) -> 
             label=name,
             values={
                 **{
-                    key: over_splits(mean_of(_adaptive(figures, key, name)), why_not(figures, own))
+                    key: over_splits(
+                        mean_of(_adaptive(figures, key, name)), why_not(figures, own), pools_among(figures)
+                    )
                     for key, own in kinds.items()
                 },
                 UNSEEN.key: unseen.get(name, missing("no cell")),
@@ -76,7 +79,7 @@ def evaluators(figures: Blocks, kinds: Figures, unseen: Mapping[str, Value]) -> 
     return Table(
         id="evaluators",
         title="Evaluators",
-        caption=f"How much each evaluator finds out on average over defenses; n counts splits. {SPLITS}",
+        caption=f"How much each evaluator finds out on average over defenses; n counts splits. {said_of(figures)}",
         entry="evaluator",
         columns=tuple(columns),
         rows=tuple(ranked(rows, by)),
@@ -91,15 +94,16 @@ def _adaptive(figures: Blocks, key: str, evaluator: str) -> np.ndarray:
 
 def thresholds(figures: Blocks) -> Table:
     """Return table 3: one threshold per class against one for all classes."""
-    rows, names = [], evaluators_of(figures)
+    rows, names, pools = [], evaluators_of(figures), pools_among(figures)
     for name in names:
         if f"{name}{SINGLE}" in names:
             one, each = (_adaptive(figures, "accuracy", label) for label in (f"{name}{SINGLE}", name))
             both = np.isnan(one + each)
             one, each = (mean_of(np.where(both, np.nan, own)) for own in (one, each))
             known = ~np.isnan(one)
+            groups = None if pools is None else pools[known]
             if known.any():
-                rows.append(Row(label=name, values=_gain(one[known], each[known])))
+                rows.append(Row(label=name, values=_gain(one[known], each[known], groups)))
     columns = (
         ColumnSpec(
             key="one", label="one threshold", better="higher", description="Balanced accuracy with one threshold."
@@ -116,16 +120,22 @@ def thresholds(figures: Blocks) -> Table:
     return Table(
         id="thresholds",
         title="Table 3: one threshold for all classes, or one per class",
-        caption=f"Attack accuracy of adversaries that know the defense, mean over defenses; n counts splits. {SPLITS}",
+        caption=f"Attack accuracy of adversaries that know the defense, mean over defenses; n counts splits. "
+        f"{said_of(figures)}",
         entry="evaluator",
         columns=columns,
         rows=tuple(rows),
     )
 
 
-def _gain(one: np.ndarray, each: np.ndarray) -> dict[str, Value]:
+def _gain(one: np.ndarray, each: np.ndarray, pools: np.ndarray | None) -> dict[str, Value]:
     """Return the means of both ``(splits,)``, their difference, and the p-value of its test."""
     gain = each - one
     p = float(scipy.stats.ttest_1samp(gain, 0, alternative="greater").pvalue) if differ(gain) else np.nan
     tested = missing("needs splits that differ") if np.isnan(p) else Value(value=p, n=len(gain))
-    return {"one": over_splits(one), "each": over_splits(each), "gain": mean_over_splits(gain), "p": tested}
+    return {
+        "one": over_splits(one, pools=pools),
+        "each": over_splits(each, pools=pools),
+        "gain": mean_over_splits(gain, pools),
+        "p": tested,
+    }

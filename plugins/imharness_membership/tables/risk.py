@@ -17,6 +17,8 @@ RISK = "harness/privacy-risk"
 LEARNT = (
     "harness/neural",
     "harness/neural-known",
+    "harness/neural-per-class",
+    "harness/neural-robust",
     "harness/white-box",
     "harness/white-box-known",
     "harness/white-box-layers",

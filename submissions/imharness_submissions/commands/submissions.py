@@ -70,10 +70,10 @@ def new(name: str, wheel: Path, parent: Path, trust: bool) -> None:
     Facts that the package contains are filled in; you write contact, training data and claims, and authors where the
     package names none.
     """
-    from imharness_submissions.starting import start_submission
+    from imharness_submissions.starting import start_submission, to_fill_in
 
     folder = start_submission(name, wheel, parent, trusted=trust)
-    console.say(f"{folder}/submission.toml: fill in authors, contact, extra_training_data and claims, then:")
+    console.say(f"{folder}/submission.toml: {to_fill_in(folder)}, then:")
     console.say(f"harness submissions validate {folder}")
 
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from imharness.components.provenance import Provenance, Registered, provenance
 from imharness.components.registry import explain, info_class
+from imharness.components.soundness import check_sound
 from imharness.contracts.attack import Attack, AttackInfo, Budget
 from imharness.contracts.call import call_of
 from imharness.contracts.certification import Certification
@@ -138,6 +139,11 @@ def carried_contracts() -> dict[str, type[Component]]:
 _BOUNDS = {"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "exclusiveMaximum": "lt",
            "minLength": "min_length", "maxLength": "max_length", "description": "description"}  # fmt: skip
 _TYPES: dict[str, Any] = {"integer": int, "number": float, "boolean": bool, "string": str, "array": tuple[Any, ...]}
+INSTALLED = (
+    "who keeps the board reads its code, installs it, computes it by `harness run`, and accepts it by its id, "
+    "with `harness submissions decide ID accepted`"
+)
+"""The way of what cannot run in the sandbox."""
 MOST_COMPONENTS, LONGEST = 100, 30_000
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]{0,60}$")
 
@@ -173,6 +179,7 @@ def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandb
             words = [str(word) for word in facts["declares"][declared]]
             setattr(made, declared, type(getattr(contract, declared))(words))
         found: Sandboxed = made.model_validate(facts["parameters"])
+        check_sound(found)
     except ValidationError as error:
         raise PluginError(f"description of a component: {explain(error)}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -253,7 +260,7 @@ def offer_of(guest: Guest) -> PackageDescription:
     try:
         check_size(facts["components"])
         unable = [
-            (str(c["info"]["id"])[:100], f"a {c['contract']!s:.40} cannot run in the sandbox")
+            (str(c["info"]["id"])[:100], f"a {c['contract']!s:.40} cannot run in the sandbox; {INSTALLED}")
             for c in facts["components"]
             if c["contract"] not in carried_contracts()
         ]

@@ -93,7 +93,7 @@ def test_without_a_shadow_it_learns_from_one_half_and_says_so() -> None:
     assert found.table().column("accuracy").tolist() == found.rows()["accuracy"].tolist()
     assert found.worst.evaluator.removeprefix("harness/") in repr(found)
     assert found.measured in repr(found)
-    assert "Not tested: attack-r, lira, rmia, for want of reference models" in repr(found)
+    assert "Not tested: attack-r, bavaria, lira, rmia, for want of reference models" in repr(found)
     assert found.worst.evaluator == found.table().labels[0]
     assert "<table" in found._repr_html_()
     assert list(found.to_dataframe(step="audit")["evaluator"]) == list(found.rows()["evaluator"])

@@ -132,6 +132,8 @@ def test_a_data_frame_has_the_numbers_their_intervals_and_the_entries_as_index(r
     assert frame.index.tolist() == ["mine<script>", "harness/jpeg"]
     assert frame["d_low"].tolist()[0] == 0.125
     assert set(frame.attrs["labels"]) == {"d", "ms"}
+    assert set(frame.attrs["descriptions"]) == {"d", "ms"}
+    assert frame.attrs["counted"] == {column.key: column.unit for column in result.table().spec.columns if column.unit}
     assert result.to_dataframe(step="evaluate")["score"].tolist() == [1.0, 2.0]
 
 

@@ -79,7 +79,7 @@ def test_list_names_every_table_and_why_some_have_no_numbers():
     assert "iqa/3-training" in text
     assert "Names of distortions and of their parameters; no numbers." in text
     listed = json.loads(papers("list", "--json"))
-    assert len(listed) == 53
+    assert len(listed) == 63
     assert listed[0]["cited"].endswith("(2025), table 1")
 
 

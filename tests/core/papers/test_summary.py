@@ -8,7 +8,7 @@ from imharness.papers.order import SAYS
 from imharness.papers.published import find_table, published_tables
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
-NUMBER = re.compile(r"([\d.]+)(?:\sms)?\s\(`([a-z]+/[\w-]+)` · ([^·()]+) · ([^·()]+)\)")
+NUMBER = re.compile(r"([\d.]+)(?:\sms)?\s\(`([a-z]+/[\w-]+)` · ([^·()]+) · ((?:[^·()]|\([^·()]*\))+)\)")
 
 
 def placed(page: str) -> list[tuple[str, str, str, str]]:

@@ -73,7 +73,9 @@ def test_what_a_run_wrote_is_on_the_disk_when_it_ends(
         run(graph, tmp_path / "broken", workers=1, prepare=[("slow_disk:prepare", told)])
 
 
-def test_the_command_line_takes_an_executor_from_outside(tmp_path: Path, harness_here, install_packages) -> None:
+def test_the_command_line_takes_an_executor_from_outside(
+    tmp_path: Path, harness_here, no_site: None, install_packages
+) -> None:
     install_packages("acme-executor")
     words = ["run", "--track", "perceptual", "--dataset", "harness/severity-ladder[size=192]", "--metric", "mse",
              "--attack", "square", "--limit", "3", "--device", "cpu", "--executor"]  # fmt: skip

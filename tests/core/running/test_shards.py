@@ -19,7 +19,8 @@ from imharness.running.shards import FOLDER, ShardDone, Shards, cell_of, forget_
 BATCH = 2
 SELECTIONS = {
     "harness/iqa": {
-        "attack": ["ifgsm"], "metric": ["embedded-cnn", "ssim-uniform7"], "defense": ["none", "rotate", "rs", "ms"],
+        "attack": ["ifgsm"], "metric": ["embedded-cnn", "ssim-uniform7"],
+        "defense": ["none", "rotate", "rs[selection=4,samples=25]", "ms[selection=4,samples=25]"],
         "dataset": ["harness/severity-ladder[severities=[3],size=48]"],
     },
     "harness/perceptual": {

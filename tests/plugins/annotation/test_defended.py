@@ -10,6 +10,7 @@ import scipy.stats
 import torch
 from click.testing import CliRunner
 from PIL import Image
+from tests.conftest import without_site
 
 from imharness.cli import cli
 from imharness.commands import find, finished, place, query
@@ -38,7 +39,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         'options = { strengths = ["medium", "strong"], adaptive_defenses = ["*", "!harness/jpeg"] }\n'
     )
     words = ["run", "--track", "iqa", "--profile", str(profile), "--limit", "4", "--workers", "0"]
-    found = CliRunner().invoke(cli, [*words, "--store", str(root / "store"), "--site", str(root / "site")])
+    with without_site():
+        found = CliRunner().invoke(cli, [*words, "--store", str(root / "store"), "--site", str(root / "site")])
     assert found.exit_code == 0, found.output
     return root / "store"
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from PIL import Image
+from tests.conftest import without_site
 
 from imharness.cli import cli
 from imharness.commands import find, finished, place
@@ -28,7 +29,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         'options = { strengths = ["medium"] }\n'
     )
     words = ["run", "--track", "iqa", "--profile", str(profile), "--limit", "3", "--workers", "0"]
-    found = CliRunner().invoke(cli, [*words, "--store", str(root / "store"), "--site", str(root / "site")])
+    with without_site():
+        found = CliRunner().invoke(cli, [*words, "--store", str(root / "store"), "--site", str(root / "site")])
     assert found.exit_code == 0, found.output
     written = export(root / "store", root / "out")
     assert written.exit_code == 0, written.output

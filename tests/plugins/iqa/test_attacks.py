@@ -64,6 +64,7 @@ def test_an_attack_beats_noise_of_its_size_keeps_its_budget_and_is_reproducible(
         pytest.skip(str(error))
     fields = type(attack).model_fields
     attack = attack.at("medium").with_parameters(**{k: v for k, v in SMALL.items() if k in fields})
+    photographs = photographs[::2]  # two of different scenes; all that is asserted is of each image
     found, window = attacked(attack, photographs)
     check_budget(attack, photographs, found)
     assert torch.equal(found, attacked(attack, photographs)[0])

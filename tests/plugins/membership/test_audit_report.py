@@ -93,13 +93,13 @@ def test_page_and_command_give_one_number_and_one_verdict(tmp_path: Path) -> Non
 def test_it_names_what_was_not_tested_with_why_and_what_the_words_mean(tmp_path: Path) -> None:
     done = run(saved(tmp_path), "--report", tmp_path / "a.html")
     text = shown((tmp_path / "a.html").read_text())
-    assert "attack-r, lira, rmia, for want of reference models" in text
+    assert "attack-r, bavaria, lira, rmia, for want of reference models" in text
     assert "label-only, for want of the model's answers to noisy copies" in text
     assert "white-box, for want of the model itself" in text
     assert "neural" in text.partition("as others were asked for")[0].partition("What was not tested")[2]
     assert "A member is a record that the model was trained on" in text
     said = " ".join(done.output.split())
-    assert "not tested: attack-r, lira, rmia, for want of reference models" in said
+    assert "not tested: attack-r, bavaria, lira, rmia, for want of reference models" in said
 
 
 def test_one_attack_was_not_chosen_and_is_not_said_to_be_left_out(tmp_path: Path) -> None:

@@ -226,3 +226,10 @@ def test_large_or_convolutional_networks_are_trained_one_by_one() -> None:
     for label, shape in (("mlp", (446,)), ("cnn", (3, 8, 8))):
         network = installed().one("model", f"harness/{label}").build(CPU)(shape, 10, generator(0))
         assert defense.build_together(CPU, network) is None
+
+
+def test_a_release_of_labels_says_the_most_likely_class_and_nothing_else() -> None:
+    outputs = torch.tensor([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2]])
+    release = installed().one("defense", "label-release").build(CPU)
+    found = release(outputs, DefenderOutputs(outputs, outputs), generator(0))
+    assert found.tolist() == [[0, 1, 0], [1, 0, 0]]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import norm
+from scipy.stats import t as student_t
 
 from imharness.components.registry import installed
 from imharness.contracts.randomness import generator
@@ -21,6 +22,7 @@ from imharness.membership import (
 from imharness.planning.plan import named
 from imharness.stats import auc
 from imharness_membership.attack_training import LearntEvaluator
+from imharness_membership.evaluators.bavaria import Bavaria
 from imharness_membership.evaluators.lira import AT_ONCE, MIN_VARIANCE, Lira
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.evaluators.rmia import Rmia
@@ -212,6 +214,52 @@ def test_lira_equals_a_loop_over_rows(global_variance: bool) -> None:
     for mode, expected in slow.items():
         fast = Lira(mode=mode, global_variance=global_variance).statistic(observed, observed, references, 9)
         np.testing.assert_allclose(fast.numpy(), expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("mode", ["online", "offline"])
+@pytest.mark.parametrize("density", ["student", "normal"])
+def test_bavaria_equals_a_loop_over_rows(density: str, mode: str) -> None:
+    found, _ = query(40)
+    references = found.references
+    assert references is not None
+    alone = references.member.clone()
+    alone[:, 3], alone[:, 4] = True, False  # rows that have the prior on one side
+    observed, odds = torch.linspace(-3, 4, 40), references.log_odds.double().numpy()
+
+    def log_density(x: float, i: int, mask: np.ndarray, is_inside: bool) -> float:
+        own, middle, spread = odds[mask[:, i], i], odds[mask].mean(), odds[mask].var()
+        own = own[:0] if is_inside and mode == "offline" else own
+        n, mean = len(own), own.mean() if len(own) else middle
+        alpha, kappa = (2 if density == "student" else 1) + n / 2, 1 + n
+        beta = spread + ((own - mean) ** 2).sum() / 2 + n * (mean - middle) ** 2 / (2 * kappa)
+        if density == "normal":
+            return float(norm.logpdf(x, mean, (beta / (alpha - 1) if alpha > 1 else beta) ** 0.5))
+        width = (beta * (kappa + 1) / (alpha * kappa)) ** 0.5
+        return float(student_t.logpdf(x, 2 * alpha, (middle + n * mean) / kappa, width))
+
+    inside = alone.numpy()
+    seen = enumerate(observed.numpy())
+    slow = [log_density(x, i, inside, True) - log_density(x, i, ~inside, False) for i, x in seen]
+    fast = Bavaria(density=density, mode=mode).statistic(observed, observed, replace(references, member=alone), 9)
+    np.testing.assert_allclose(fast.numpy(), slow, rtol=2e-3, atol=2e-3)
+
+
+def test_bavaria_is_the_density_of_a_further_answer_averaged_over_the_posterior() -> None:
+    """Means and variances are drawn from the prior, and weighted by how likely they make the answers of a row."""
+    rng = np.random.default_rng(2)
+    odds, member = rng.normal(1, 2, (6, 30)), np.arange(6)[:, None] < np.full((1, 30), 3)
+    nothing = torch.zeros(6, 1)
+    references = References(torch.tensor(odds).float(), torch.tensor(member), nothing, nothing[:, 0])
+    observed = torch.full((30,), 2.5)
+    found = Bavaria().statistic(observed, observed, references, 6)[0]
+    expected = []
+    for own in (odds[:3], odds[3:]):
+        variances = own.var() / rng.gamma(2.0, size=400_000)
+        means = own.mean() + np.sqrt(variances) * rng.normal(size=len(variances))
+        weights = norm.logpdf(own[:, 0, None], means, np.sqrt(variances)).sum(axis=0)
+        weights = np.exp(weights - weights.max())
+        expected.append(np.log((weights * norm.pdf(2.5, means, np.sqrt(variances))).sum() / weights.sum()))
+    assert float(found) == pytest.approx(expected[0] - expected[1], abs=0.02)
 
 
 def test_lira_tells_answers_apart_that_lie_close_beside_a_wide_gap() -> None:
@@ -436,3 +484,35 @@ def test_rounding_hides_what_moves_no_decimal_from_the_attack() -> None:
     torch.testing.assert_close(rounded(noisy), rounded(clean))
     torch.testing.assert_close(rounded(clean), exact(clean), rtol=1e-4, atol=1e-5)
     assert not torch.allclose(exact(noisy), exact(clean), atol=1e-4)
+
+
+def test_each_class_has_a_network_that_learns_from_its_own_rows_alone() -> None:
+    q, member = query()
+    evaluator = installed().one("evaluator", "neural-per-class[epochs=20,learning_rate=0.01]")
+    found = evaluator.build(CPU)(q)
+    assert float(((found >= 0) == member).float().mean()) > 0.6
+    others = q.shadow_labels != 1
+    changed = torch.where(others[:, None], q.shadow_outputs.flip(1), q.shadow_outputs)
+    again = evaluator.build(CPU)(replace(q, shadow_outputs=changed))
+    same = q.target_labels == 1
+    torch.testing.assert_close(again[same], found[same], rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(again[~same], found[~same], atol=1e-2)
+
+
+def test_robust_training_loses_less_to_perturbed_outputs_than_plain_training() -> None:
+    """Both are shown the target's probabilities moved against them; without room to move, both are the same."""
+    q, member = query(600)
+    robust = installed().one("evaluator", "neural-robust[epochs=10,width=32]")
+    plain = installed().one("evaluator", "neural[epochs=10,width=32]")
+    nothing = robust.with_parameters(epsilon=1e-9)
+    torch.testing.assert_close(nothing.build(CPU)(q), plain.build(CPU)(q), rtol=1e-2, atol=1e-3)
+
+    def lost(evaluator: MembershipEvaluator) -> float:
+        infer, moved = evaluator.build(CPU), q.target_outputs
+        own = moved.gather(1, q.target_labels[:, None])[:, 0]
+        toward = torch.where(member, own - 0.1, own + 0.1).clamp(0, 1)  # members less sure, the others surer
+        moved = moved.scatter(1, q.target_labels[:, None], toward[:, None])
+        clean, attacked = infer(q), infer(replace(q, target_outputs=moved))
+        return float((clean - attacked)[member].mean() - (clean - attacked)[~member].mean())
+
+    assert lost(robust) < 0.8 * lost(plain)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from PIL import Image
+from tests.conftest import without_site
 
 from imharness.cli import cli
 from imharness.components.registry import installed
@@ -44,7 +45,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "small.toml").write_text(PROFILE)
     words = ["run", "--track", "membership", "--profile", str(folder / "small.toml"), "--workers", "0"]
     words += ["--store", str(folder / "store"), "--site", str(folder / "site")]
-    result = CliRunner().invoke(cli, words, catch_exceptions=False)
+    with without_site():
+        result = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return folder
 
@@ -207,6 +209,12 @@ def test_splits_of_a_pool_share_rows_and_reference_models_and_draw_their_own_mem
 
     assert [len(found("references", name)) for name in ("plain-training", "label-smoothing")] == [2, 2]
     assert len(found("release_references", "masking")) == 2
+    board = store.board("harness/membership")
+    assert board is not None
+    for name in ("defenses", "rates", "accuracy", "evaluators"):
+        [shown] = [own for own in board.tables if own.id == name]
+        assert "Splits of one pool have the same rows and reference models" in shown.caption
+        assert all(own.low is None for row in shown.rows for key, own in row.values.items() if key != "behind"), name
     table, compared = installed().one("dataset", "digits").build(CPU), 0
     for defense in ("plain-training", "label-smoothing"):
         targets = [found("train", defense, split=split, role="target")[0] for split in range(3)]
@@ -289,7 +297,9 @@ queries = 7
 """  # noqa: E501
 
 
-def test_attacks_by_reference_models_are_given_what_networks_say_of_mirrored_and_shifted_rows(tmp_path: Path) -> None:
+def test_attacks_by_reference_models_are_given_what_networks_say_of_mirrored_and_shifted_rows(
+    tmp_path: Path, no_site: None
+) -> None:
     """The stored answers on views are those of the stored networks on rows that numpy mirrors and shifts."""
     rng = np.random.default_rng(0)
     for name, number in itertools.product(("cat", "dog"), range(64)):

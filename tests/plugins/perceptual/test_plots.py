@@ -56,7 +56,7 @@ def test_weights_are_drawn_by_layer_with_their_zeros(tmp_path: Path) -> None:
         learnt_weights({"backbone.x": np.ones(2)}, tmp_path / "w.svg")
 
 
-def test_commands_draw_from_a_store(tmp_path: Path) -> None:
+def test_commands_draw_from_a_store(tmp_path: Path, no_site: None) -> None:
     store = tmp_path / "store"
     one = ["--dataset", "severity-ladder[size=64]", "--metric", "mse", "--metric", "linf", "--attack", "square"]
     run = ["run", "--track", "perceptual", *one, "--limit", "21", "--workers", "0", "--store", str(store)]

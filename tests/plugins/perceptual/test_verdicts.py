@@ -85,7 +85,7 @@ def bapps(root: Path) -> Path:
     return root
 
 
-def test_a_judged_set_in_the_published_layout_gives_the_score_computed_by_hand(tmp_path: Path) -> None:
+def test_a_judged_set_in_the_published_layout_gives_the_score_computed_by_hand(tmp_path: Path, no_site: None) -> None:
     folder, store = bapps(tmp_path / "bapps"), tmp_path / "store"
     words = [
         "run",
@@ -145,7 +145,7 @@ def tid2013(root: Path) -> Path:
     return root
 
 
-def test_opinions_are_read_and_correlated_at_several_sizes(tmp_path: Path) -> None:
+def test_opinions_are_read_and_correlated_at_several_sizes(tmp_path: Path, no_site: None) -> None:
     folder = tid2013(tmp_path / "tid")
     data = installed().one("dataset", f"tid2013[path={folder},size=32]").build(CPU)
     assert len(data) == 12
@@ -194,7 +194,7 @@ def test_no_results_give_no_tables() -> None:
     assert not report(Empty()).tables
 
 
-def test_a_choice_that_a_limit_cuts_in_two_is_left_out(tmp_path: Path) -> None:
+def test_a_choice_that_a_limit_cuts_in_two_is_left_out(tmp_path: Path, no_site: None) -> None:
     store = tmp_path / "store"
     one = ["--dataset", "distorted-pairs[size=32,per_photograph=2]", "--metric", "mse", "--attack", "square"]
     run = ["run", "--track", "perceptual", *one, "--limit", "5", "--workers", "0", "--store", str(store)]

@@ -7,6 +7,7 @@ import pytest
 import scipy.stats
 from click.testing import CliRunner
 from PIL import Image
+from tests.conftest import without_site
 
 from imharness.cli import cli
 from imharness.commands import query
@@ -19,9 +20,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = ["--dataset", "thumbnails[size=16,per_photograph=1]", "--model", "untrained", "--limit", "4"]
     run = ["run", "--track", "reconstruction", *words, "--attack", "invgrad[steps=8]"]
     metrics = ["--metric", "psnr", "--metric", "semsim", "--metric", "mse"]
-    found = CliRunner().invoke(
-        cli, [*run, *metrics, "--workers", "0", "--store", str(root / "store"), "--site", str(root / "site")]
-    )
+    with without_site():
+        found = CliRunner().invoke(
+            cli, [*run, *metrics, "--workers", "0", "--store", str(root / "store"), "--site", str(root / "site")]
+        )
     assert found.exit_code == 0, found.output
     return root / "store"
 

@@ -289,7 +289,7 @@ def test_the_printed_recipe_has_a_constant_rate_and_no_bound(decay: str, clip: f
     assert rates or rate == pytest.approx(0.1 * (1 + np.cos(np.pi * 3 / 4)) / 2)
 
 
-def test_the_outcome_of_a_study_reaches_the_board(tmp_path: Path) -> None:
+def test_the_outcome_of_a_study_reaches_the_board(tmp_path: Path, no_site: None) -> None:
     store, site = tmp_path / "store", tmp_path / "site"
     words = ["--dataset", "thumbnails[size=16,per_photograph=1]", "--model", "untrained", "--limit", "2"]
     run = ["run", "--track", "reconstruction", *words, "--attack", "invgrad[steps=8]", "--metric", "mse"]

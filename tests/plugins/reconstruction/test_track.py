@@ -196,3 +196,13 @@ def test_defenses_are_ranked_within_a_threat_model(tmp_path: Path) -> None:
     scores = found(f"SELECT min(score) AS least, count(*) AS n FROM leakage WHERE {of_imprint}")
     assert scores["n"].tolist() == [5]  # two participants of two images, and one of what is left
     assert scores["least"][0] > 40
+
+
+def test_only_the_paper_profile_trains_without_momentum_decay_and_bound() -> None:
+    """Elsewhere the options are no part of a training's identity, so that stored networks stay known."""
+    for name, wanted in (("paper", {"momentum": 0, "cosine": False, "clip": 0}), ("official", {})):
+        graph = plan_track(TRACK, load_profile(name), installed(), whole=True)
+        trained = [own.spec.options for own in graph.tasks.values() if own.spec.step == "train"]
+        assert trained
+        for own in trained:
+            assert {key: own[key] for key in ("momentum", "weight_decay", "cosine", "clip") if key in own} == wanted

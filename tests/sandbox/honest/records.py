@@ -44,6 +44,8 @@ def told(images, rng):
         "gradients on": torch.is_grad_enabled(),
         "inference": torch.is_inference_mode_enabled() or images.is_inference(),
         "reduced": torch.is_autocast_enabled("cpu"),
+        "rounded": torch.backends.cudnn.allow_tf32,
+        "products": len(torch.get_float32_matmul_precision()),
         "fresh streams": sum(fresh) / len(fresh),
         "long seeds": sum(s.initial_seed() >= 1 << 48 for s in rng._streams) / len(fresh),
         "older than its process": remembered() > 1,

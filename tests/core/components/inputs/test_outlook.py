@@ -10,8 +10,10 @@ from tests.standins import DATA
 
 from imharness.cli import cli
 from imharness.cli.planning import RATE, outlook, waiting_for
+from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
 from imharness.data import ImageDataset, ImageSet, TableDataset
+from imharness.images import Attack, AttackInfo, Budget, Perturb
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
@@ -223,10 +225,10 @@ def test_a_number_of_private_images_cuts_no_training_part(
     assert len(built["test"][0]) > 2
 
 
-def test_lpips_is_planned_in_five_variants_on_three_backbones() -> None:
+def test_lpips_is_planned_in_five_variants_on_three_backbones_and_by_k_means_on_one() -> None:
     graph = narrow("harness/perceptual", dataset=["bapps"])
     metrics = {task.spec.components["metric"].label for task in graph.tasks.values()}
-    assert len([label for label in metrics if label.startswith("harness/lpips")]) == 15
+    assert len([label for label in metrics if label.startswith("harness/lpips")]) == 16
 
 
 def test_a_dry_run_says_size_hours_and_what_is_to_be_got(empty_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,3 +278,43 @@ def test_a_cell_waits_for_what_those_need_that_it_depends_on() -> None:
     (count,) = waiting_for(graph, [cadv])
     steps = graph.by_step()
     assert count == steps["attack"] + steps["evaluate"] + steps.get("inside", 0) + steps.get("gallery", 0)
+
+
+class Wordy(Attack):
+    """Counts nothing as the harness's own attacks do."""
+
+    info = AttackInfo(id="stranger/wordy", version="1", access="white_box", norm="linf", strengths={"medium": {}})
+
+    def budget(self) -> Budget:
+        return Budget(radius=4 / 255)
+
+    def build(self, device: torch.device) -> Perturb:
+        return lambda images, target, rng: images
+
+
+class Endless(Wordy):
+    """Says in words how often it asks."""
+
+    info = AttackInfo(id="stranger/endless", version="1", access="black_box", norm="linf", strengths={"medium": {}})
+    queries: str = "as many as I like"
+    steps: float = 0.5
+
+
+@pytest.mark.parametrize("attack", [Wordy(), Endless()])
+def test_an_attack_with_fields_of_its_own_is_not_counted_and_stops_no_plan(attack: Attack) -> None:
+    registry = installed().joined([Registered(attack, "stranger", Provenance("stranger", "1"))])
+    part = TrackProfile(
+        select={
+            "dataset": ["nips2017"],
+            "metric": ["linearity"],
+            "attack": [attack.info.id, "harness/ifgsm"],
+            "defense": ["harness/none"],
+        },
+        options={"strengths": ["medium"]},
+    )
+    graph = plan_track(
+        "harness/iqa", Profile(name="small", description="", tracks={"harness/iqa": part}), registry, whole=True
+    )
+    found = outlook(graph)
+    assert 0 < found.counted < found.cells, "those of I-FGSM are"
+    assert found.operations > 0

@@ -5,6 +5,7 @@ the caller goes through all of them.
 """
 
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -96,6 +97,15 @@ def at_every_request(make: Callable[[], tuple[Callable[[], object], Callable[[],
             return
 
 
+def computed(folder: Path) -> Store:
+    """Return a store with a small segment and new cells."""
+    store = Store(folder)
+    compute(store, range(2))
+    compact(store)
+    compute(store, range(2, 4))
+    return store
+
+
 class Case:
     """Stores with a small segment and new cells; what another process does to one packs both together."""
 
@@ -103,12 +113,11 @@ class Case:
         self._folder, self._anew, self._count = folder, anew, 0
 
     def store(self) -> Store:
+        """Return a store of its own: a copy of the files of one that was computed once."""
+        if not self._count:
+            computed(self._folder / "0")
         self._count += 1
-        store = Store(self._folder / str(self._count))
-        compute(store, range(2))
-        compact(store)
-        compute(store, range(2, 4))
-        return store
+        return Store(shutil.copytree(self._folder / "0", self._folder / str(self._count)))
 
     def meanwhile(self, store: Store) -> None:
         other = Store(store.address)
@@ -285,7 +294,7 @@ def test_what_was_computed_since_it_was_found_damaged_is_not_thrown_away(tmp_pat
 
 
 def test_a_second_process_that_packs_ends_with_one_line(tmp_path: Path) -> None:
-    store = Case(tmp_path, anew=False).store()
+    store = computed(tmp_path)
     lines: list[str] = []
 
     def second() -> None:
@@ -331,9 +340,12 @@ def test_two_that_pack_objects_at_once_lose_nothing(cloud: Cloud) -> None:  # no
             return
 
 
-def test_hundreds_of_packing_passes_disturb_nobody(tmp_path: Path) -> None:
-    """One packs; for each pass, others write a new cell and one anew; two read all the time. Each has its own store."""
-    passes, cells = 200, 5
+def test_a_hundred_packing_passes_disturb_nobody(tmp_path: Path) -> None:
+    """One packs; for each pass, others write a new cell and one anew; two read all the time. Each has its own store.
+
+    The tests above try every moment at which one of them acts; this one lets all of them act at once.
+    """
+    passes, cells = 105, 5
     compute(Store(tmp_path), range(cells))
     ended, failures = threading.Event(), list[BaseException]()
     turns = {"new": threading.Semaphore(2), "anew": threading.Semaphore(2)}

@@ -124,7 +124,7 @@ def test_a_fresh_run_takes_no_shards_of_an_earlier_one(tmp_path: Path, fresh: bo
 
 
 def test_a_run_in_shards_writes_the_rows_of_one_without(
-    tmp_path: Path, harness_here: Harness, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, harness_here: Harness, no_site: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["run", "--track", "iqa", "--metric", "embedded-cnn", "--attack", "ifgsm", "--attack", "square",
              "--defense", "none", "--defense", "rotate", "--limit", "18", "--device", "cpu", "--store", "store",

@@ -1,0 +1,79 @@
+"""What a component must be so that a plan, a label, a digest or a page can be made of it, whatever its author wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from imharness.contracts.component import SELECTABLE, Component
+from imharness.errors import PluginError
+from imharness.reading.fields import explain
+from imharness.reading.structured import texts_in
+from imharness.reading.text import is_plain, reason
+from imharness.results.identity import canonical_json
+from imharness.results.labels import id_of
+
+MOST_VARIANTS = 200
+"""The most values of a parameter study: each is an entry of its own."""
+LONGEST_LABEL, LONGEST_FACT, LONGEST_PARAMETERS = 4_000, 2_000, 100_000
+"""The most characters of a label, of a fact in `info`, and of all parameters as JSON."""
+
+
+def check_sound(component: Component) -> None:
+    """Raise `PluginError` for a component of which no plan can be made: it alone is left out, and named.
+
+    Its label begins with its id and is one line, as is every fact; its parameters are finite, hashable and JSON. The
+    same holds for the at most `MOST_VARIANTS` components of its parameter study. Whatever its own code raises is said.
+    """
+    cls, who = type(component), component.info.id
+    try:
+        for text in texts_in([component.control, component.info.model_dump(mode="json", exclude={"grid"})]):
+            _check_text(text, f"{who}: what it says of itself", LONGEST_FACT)
+        for known in (component, *_variants(component)):
+            check_parameters(known)
+    except PluginError:
+        raise
+    except ValidationError as error:
+        raise PluginError(f"{who}: its parameter study: {explain(error, cls)}") from None
+    except (Exception, SystemExit) as error:
+        raise PluginError(f"{who} cannot be planned with: {type(error).__name__}: {reason(error)}") from None
+
+
+def check_parameters(component: Component) -> None:
+    """Raise `PluginError` for parameters of which no label or digest can be made."""
+    who, shown = component.info.id, component.label
+    if not isinstance(shown, str) or id_of(shown) != who:
+        raise PluginError(f"{who}: its label {str(shown)!r:.80} does not begin with its id; do not override label")
+    _check_text(shown, f"{who}: its label", LONGEST_LABEL)
+    try:
+        text = canonical_json(component.model_dump(mode="json"))
+        text.encode()
+        if component.kind in SELECTABLE:  # these are parts of tasks
+            hash(component)
+    except (ValueError, TypeError) as error:
+        told = "use finite numbers, texts and tuples"
+        raise PluginError(f"{who}: its parameters have no digest: {reason(error)}; {told}") from None
+    if len(text) > LONGEST_PARAMETERS:
+        raise PluginError(f"{who}: parameters of {len(text)} characters; at most {LONGEST_PARAMETERS} are taken")
+
+
+def _variants(component: Component) -> Iterator[Component]:
+    """Yield the components of a parameter study; a grid is counted before any of them is made."""
+    many = f"{component.info.id}: a parameter study of more than {MOST_VARIANTS} values"
+    if sum(map(len, getattr(component.info, "grid", {}).values())) > MOST_VARIANTS:
+        raise PluginError(many)
+    found = component.variants()
+    if len(found) > MOST_VARIANTS:
+        raise PluginError(many)
+    for variant in found:
+        if not isinstance(variant, type(component)):
+            raise PluginError(f"{component.info.id}: variants() must return components of its own class")
+        yield variant
+
+
+def _check_text(text: str, what: str, longest: int) -> None:
+    if len(text) > longest:
+        raise PluginError(f"{what} has {len(text)} characters; at most {longest} are taken")
+    if not is_plain(text):
+        raise PluginError(f"{what} holds a line break, control or direction character: {text!r:.80}")

@@ -1,0 +1,117 @@
+"""Attacks that are handed in where images prove nothing: from a package to a worse value of the entry that it broke."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.submissions.conftest import MakeSubmission, wheel_of
+from tests.submissions.test_evidence import told, value
+from tests.submissions.test_run import entry
+from tests.submissions.test_tracks import profile_of
+
+from imharness.cli import cli
+from imharness.results.boards import Board
+from imharness.results.store import Store
+from imharness_submissions.ledger import Ledger
+
+PACKAGE = Path(__file__).parent / "tracks" / "breaker.py"
+MEMBERSHIP = """
+[tracks."harness/membership"]
+select = { dataset = ["harness/digits"], model = ["harness/mlp"], defense = ["plain-training", "label-smoothing"], \
+evaluator = ["correctness"] }
+options = { splits = 1, part = 150, epochs = 30, references = 16, copies = 1, matched = false }
+parameters."harness/mlp" = { hidden = [64] }
+"""
+RECONSTRUCTION = """
+[tracks."harness/reconstruction"]
+select = { dataset = ["harness/thumbnails[size=20]"], model = ["harness/lenet"], attack = ["idlg"], \
+defense = ["plain-gradient"], metric = ["psnr"] }
+options = { epochs = 1, batch_size = 64, learning_rate = 0.05, judge = "harness/convnet8[width=2]", attacked = 1, \
+gradients_only = ["harness/idlg"] }
+parameters."harness/idlg" = { iterations = 20 }
+"""
+
+
+def board(store: Path, track: str) -> Board:
+    found = Store(store).board(f"harness/{track}")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("track", ["membership", "reconstruction"])
+def test_images_are_refused_in_one_line_that_says_how_an_attack_is_handed_in(track: str, tmp_path: Path) -> None:
+    done = told("evidence", "new", tmp_path / "e", "--track", track, "--entry", "x", "--store", tmp_path / "store")
+    assert str(done.exception) == (
+        f"harness/{track} takes no images as evidence: hand in the attack. "
+        "`harness submissions new NAME --wheel FILE` starts a submission of the package that holds it."
+    )
+    assert not (tmp_path / "e").exists()
+
+
+def test_an_evaluator_lowers_values_once_it_is_accepted(submission: MakeSubmission, tmp_path: Path) -> None:
+    """In a season, where the whole board is of one secret split; only the right answers are known to the board."""
+    (tmp_path / "seed").write_text("5a" * 32 + "\n")
+    profile, store = profile_of(tmp_path, MEMBERSHIP), tmp_path / "store"
+    where = ("--store", store, "--site", tmp_path / "site")
+    how = (*where, "--profile", profile, "--secret", tmp_path / "seed", "--device", "cpu", "--workers", 0)
+
+    def done(*words: object) -> Result:
+        found = CliRunner().invoke(cli, [str(word) for word in words])
+        assert found.exit_code == 0, found.output + str(found.exception)
+        return found
+
+    done("run", "--all", *how, "--progress", "none")
+    before = board(store, "membership")
+    folder = submission("../submissions/tracks/breaker", entry("breaker/loss", "evaluator"))
+    done("submissions", "run", folder, *how)
+    shown = board(store, "membership")
+    entries = ("harness/plain-training", "harness/label-smoothing")
+    assert [value(shown, own) for own in entries] == [value(before, own) for own in entries], "shown, and not counted"
+    done("submissions", "decide", "breaker", "accepted", "--reason", "read its code", *where)
+    after = board(store, "membership")
+    broken = [own for own in entries if value(after, own) > value(before, own) + 0.01]
+    assert broken, [(value(before, own), value(after, own)) for own in entries]
+    places = after.rankings[0].places
+    assert all(places[own].broken_by["breaker/loss"] > 0 for own in broken)
+    assert [line.decision for line in Ledger(store).lines()] == ["added", "accepted"]
+
+
+def test_an_attack_that_gets_the_network_is_installed_and_accepted_by_its_id(
+    submission: MakeSubmission, tmp_path: Path
+) -> None:
+    profile, store = profile_of(tmp_path, RECONSTRUCTION), tmp_path / "store"
+    where = ("--store", store, "--site", tmp_path / "site")
+    how = (*where, "--profile", profile, "--device", "cpu", "--workers", 0, "--limit", 8, "--progress", "none")
+    folder = submission("../submissions/tracks/breaker", entry("breaker/descent", "attack"))
+    refused = told("submissions", "run", folder, *where, "--profile", profile)
+    assert refused.exit_code != 0
+    said = " ".join(str(refused.exception).split())
+    assert "breaker/descent" in said
+    assert "`harness submissions decide ID accepted`" in said
+
+    with zipfile.ZipFile(wheel_of(PACKAGE, tmp_path)) as wheel:
+        wheel.extractall(tmp_path / "installed")
+
+    def done(*words: object) -> None:
+        line = [sys.executable, "-c", "from imharness.cli import main; main()", *map(str, words)]
+        environment = os.environ | {"PYTHONPATH": str(tmp_path / "installed")}
+        ran = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+
+    label = "harness/lenet + harness/plain-gradient"
+    done("run", "--all", *how)
+    before = next(row for row in board(store, "reconstruction").tables[0].rows if row.label == label)
+    assert before.number("worst") is None, "no attack of the board converged"
+    done("run", "--track", "reconstruction", "--attack", "breaker/descent", *how)
+    shown = next(row for row in board(store, "reconstruction").tables[0].rows if row.label == label)
+    assert shown.number("worst") is None, "shown, and not counted"
+    done("submissions", "decide", "breaker/descent", "accepted", "--reason", "read its code", *where)
+    after = board(store, "reconstruction")
+    assert value(after, label) > 20, "dB: nearer than any grey image, which has 11"
+    assert after.rankings[0].places[label].broken_by == {"breaker/descent": 1.0}

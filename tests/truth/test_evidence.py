@@ -1,0 +1,74 @@
+"""What the number, the interval and the place of an entry say once somebody handed in images against it."""
+
+import numpy as np
+import pytest
+
+from imharness.contests import Contest, Evidence, contest, with_evidence
+from imharness.tables import Blocks, Column, Value, Wins
+from imharness.tracks import TrackReport
+
+PHOTOGRAPHS, STUDIES = 120, 60
+KEPT, STRONGER = 0.8, 0.6
+"""Agreement under the attacks of the board, and under a stronger one, of two metrics that are equally robust."""
+TRIED, OTHER = ENTRIES = ("x/tried", "x/untried")
+
+
+def board(seed: int, most: int) -> TrackReport:
+    """Return the contest of both metrics after evidence against the first, on at most so many images that break it."""
+    rng = np.random.default_rng(seed)
+    units = np.array([f"p{k:03}" for k in range(PHOTOGRAPHS)], dtype=object)
+    draw = rng.random((2, PHOTOGRAPHS))
+    kept, stronger = (draw < KEPT).astype(float), (draw < STRONGER).astype(float)
+    blocks = Blocks(ENTRIES, ({"dataset": "d", "attack": "a", "attacker": "adaptive"},), (units,), {"share": (kept,)})
+    rules = Contest(
+        scores=blocks,
+        protection=Column("share", "agreement", "Agreement.", "higher", wins=Wins(id="w", title="w", about="more")),
+        utility=Column("u", "u", "Kept.", "higher", value=lambda label: Value(value=1.0)),
+        undefended=OTHER,
+        claim="{winner}",
+        gates=(),
+    )
+    broken = np.flatnonzero(stronger[0] < kept[0])[:most]
+    found = Evidence({"dataset": "d"}, TRIED, units[broken], {"share": stronger[0, broken]}, stronger[0, broken])
+    given = [found] if len(broken) else []
+    return contest(with_evidence(rules, given), id="t", title="t", caption="c", entry="metric")
+
+
+def studied(most: int) -> tuple[float, float, float, float]:
+    """Return the mean number of the tried metric, how often its interval holds each agreement, and how often the other
+    one is shown to be better."""
+    numbers, hits = [], np.zeros(3)
+    for seed in range(STUDIES):
+        found = board(seed, most)
+        own = next(row for row in found.tables[0].rows if row.label == TRIED).values["worst"]
+        assert own.value is not None
+        assert own.low is not None
+        assert own.high is not None
+        numbers.append(own.value)
+        hits += own.low <= KEPT <= own.high, own.low <= STRONGER <= own.high, found.comparisons[0].told.better[1, 0]
+    return (float(np.mean(numbers)), *(hits / STUDIES).tolist())
+
+
+def test_without_evidence_and_with_all_images_the_interval_holds_what_each_attack_leaves() -> None:
+    number, before, _, wrong = studied(0)
+    assert number == pytest.approx(KEPT, abs=0.02)
+    assert before > 0.85
+    assert wrong <= 0.12
+    number, _, after, worse = studied(PHOTOGRAPHS)
+    assert number == pytest.approx(STRONGER, abs=0.02)
+    assert after > 0.85
+    assert worse > 0.8, "of two metrics that are equally robust, the one that nobody tried is ahead"
+
+
+def test_with_a_few_images_the_number_lies_between_and_bounds_what_the_attack_leaves_from_above() -> None:
+    """A tenth of the photographs, all of them chosen because they break."""
+    number, _, after, _ = studied(PHOTOGRAPHS // 10)
+    assert number == pytest.approx(KEPT - 0.1, abs=0.02)
+    assert after < 0.5
+
+
+def test_the_table_names_the_entry_and_says_what_its_number_is() -> None:
+    assert board(0, 0).tables[0].note == ""
+    note = board(0, 5).tables[0].note
+    assert note.startswith(f"Evidence counts against {TRIED}: ")
+    assert "So the number is a bound, since the same attack may do more on other images" in note
