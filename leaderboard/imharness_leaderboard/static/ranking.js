@@ -249,8 +249,9 @@ class Ranking {
   }
 
   traded(found) {
-    if (found.winner) return `${this.name(found.winner)} protects and stays useful`;
-    return found.may.length ? `${found.may.length} may be best of those that stay useful` : "None protects and stays useful";
+    const useful = "those that are not shown to cost too much";
+    if (found.winner) return `${this.name(found.winner)} protects best of ${useful}`;
+    return found.may.length ? `${found.may.length} may be best of ${useful}` : "None is shown to protect and to stay useful";
   }
 
   text(number) { return Number.isFinite(number) ? number.toFixed(this.decimals).replace(/^-(?=[0.]*$)/, "") : "–"; }
