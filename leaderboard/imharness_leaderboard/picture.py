@@ -42,7 +42,7 @@ SETTINGS = {
     "grid.linewidth": 0.6,
     **NO_MARKUP,
 }
-VERSION = 6
+VERSION = 7
 """Version of the drawing. Raise it when pictures of the same numbers look different, so that they are drawn again."""
 WIDTH = 7.2
 """The width of every picture, inches."""

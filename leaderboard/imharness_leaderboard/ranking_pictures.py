@@ -63,7 +63,7 @@ def ranking_pictures(board: Board, ranking: Ranking, compared: Sequence[Scores])
                 caption,
                 digest([VERSION, scores.source, order, name]),
                 partial(draw_heat, heat),
-                (WIDTH, 1.6 + 0.27 * len(heat.rows)),
+                (WIDTH, heat_high(heat)),
                 _heat_data(heat),
             )
 
@@ -261,6 +261,16 @@ def _heat_data(heat: Heat) -> Columns:
     return {"": list(heat.rows), **columns}
 
 
+def heat_high(heat: Heat) -> float:
+    """Return the height of a picture of a matrix, inches: a line for each row, and room for names below that tilt."""
+    tilted = 0.0 if _upright(heat) else 0.7 + 0.055 * max(map(len, heat.columns))
+    return max(1.6, tilted) + 0.27 * len(heat.rows)
+
+
+def _upright(heat: Heat) -> bool:
+    return sum(len(name) + 2 for name in heat.columns) < 60
+
+
 def draw_heat(heat: Heat, axes: Axes, style: Style) -> None:
     """Draw a matrix with the strongest colour at the bad end, and with its numbers where there is room."""
     sign = -1 if heat.better == "higher" else 1
@@ -273,9 +283,8 @@ def draw_heat(heat: Heat, axes: Axes, style: Style) -> None:
     axes.invert_yaxis()
     axes.grid(visible=False)
     axes.set_yticks(np.arange(len(heat.rows)) + 0.5, heat.rows)
-    upright = sum(len(name) + 2 for name in heat.columns) < 60
     names = axes.set_xticks(np.arange(len(heat.columns)) + 0.5, heat.columns, fontsize=8)
-    for tick in names if not upright else ():
+    for tick in () if _upright(heat) else names:
         tick.label1.set(rotation=60, ha="right", rotation_mode="anchor")
     if len(heat.columns) > 18:
         return

@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,8 +18,8 @@ from imharness_leaderboard.chart_titles import title_of_boxes, title_of_ranks
 from imharness_leaderboard.comparison_pictures import PARTIAL, comparison_pictures
 from imharness_leaderboard.names import display_names
 from imharness_leaderboard.numbers import csv_bytes
-from imharness_leaderboard.picture import Picture, darkened
-from imharness_leaderboard.ranking_pictures import ranking_pictures
+from imharness_leaderboard.picture import WIDTH, Picture, darkened
+from imharness_leaderboard.ranking_pictures import Heat, draw_heat, heat_high, ranking_pictures
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.wording import brief, short
 
@@ -412,3 +413,11 @@ class TestTitlesSayWhatIsSeen:
         chart = Chart(id="c", title="C", caption="", kind="scatter", table="t", x="x", y="y", front=True)
         found = next(chart_pictures(board(tables=(own,), charts=(chart,)), chart))
         assert found.title == "No complete entry beats e0 and e1 in both numbers"
+
+
+def test_a_matrix_of_attacks_has_room_for_long_names() -> None:
+    """With the height of its rows alone the axes of seven rows were squeezed to nothing, with a warning."""
+    names = [f"APGD (steps 8), along SSIM-uniform7 within the ball of radius {n}, knows it" for n in range(6)]
+    heat = Heat([f"Entry {i}" for i in range(6)], names, np.eye(6), measure="Agreement", better="higher", decimals=3)
+    picture = Picture("a", "title", "caption", "source", partial(draw_heat, heat), (WIDTH, heat_high(heat)), {})
+    assert picture.svg("light").startswith(b"<?xml")
