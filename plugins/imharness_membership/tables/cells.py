@@ -76,6 +76,8 @@ def _rate(fpr: float) -> Figure:
     )
 
 
+SHARE = (0.0, 1.0)
+"""Where intervals of shares, rates and areas end."""
 ROUNDING = 1e-12
 POOL, DATASET = "pool", "dataset"
 """Facts of a split: the pool of rows that it shares, and its data set."""

@@ -15,7 +15,7 @@ from imharness.contests import Chosen, Contest, Yardstick, contest, controls_of,
 from imharness.tables import Blocks, Column, Table, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.canaries import ranked_by_canaries
-from imharness_membership.tables.cells import DATASET, EXPECTED, POOL, POOLED, UNDEFENDED, Figures, non_members
+from imharness_membership.tables.cells import DATASET, EXPECTED, POOL, POOLED, SHARE, UNDEFENDED, Figures, non_members
 from imharness_membership.tables.choice import WAY, Parts, over_strongest, run_both_ways, strongest
 
 MATCHED = ", stopped nearest to the accuracy of "
@@ -122,6 +122,7 @@ def _protection(kinds: Figures, key: str, *, pooled: bool) -> Column:
         figure.decimals,
         cluster="split",
         unit="split",
+        limits=SHARE,
         group=POOL if pooled else "",
         stratum=DATASET if pooled else "",
         wins=Wins(

@@ -8,6 +8,7 @@ import numpy as np
 from imharness.tables import Blocks, Column, Row, Table, Value, Wins, missing, ranking
 from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.cells import (
+    SHARE,
     Figures,
     evaluators_of,
     labelled,
@@ -26,10 +27,12 @@ Facts = dict[str, dict[str, Value]]
 """Defense -> facts of its target models by column."""
 ADVERSARIES = {"plain": ("fixed", "does not know the defense"), "adaptive": ("adaptive", "knows it")}
 """Part of a column's key -> the stored name of the adversary, and what the adversary knows, in words."""
-TEST = Column("test", "test accuracy", "Accuracy of the defended model on test rows.", "higher", unit="split")
+TEST = Column(
+    "test", "test accuracy", "Accuracy of the defended model on test rows.", "higher", unit="split", limits=SHARE
+)
 ACCURACY = (
     TEST,
-    Column("train", "train accuracy", "Accuracy of the defended model on its members.", unit="split"),
+    Column("train", "train accuracy", "Accuracy of the defended model on its members.", unit="split", limits=SHARE),
 )
 CALIBRATION = Column(
     "calibration_error",
@@ -153,6 +156,7 @@ def _against(best: Blocks, kinds: Figures, key: str, kind: str, why: str) -> Col
         value=lambda defense: over_strongest(best, key, defense, here, why),
         wins=WINS[kind] if key == "accuracy" else None,
         unit="split",
+        limits=SHARE,
     )
 
 
@@ -175,7 +179,9 @@ def attack_accuracy(figures: Blocks, trained: Facts) -> Table:
         }
         rows.append(Row(label=defense, values={**values, **{c.key: trained[defense][c.key] for c in ACCURACY}}))
     columns = [
-        Column(f"e{i}", name, f"Balanced accuracy of {name}, mean over splits.", "lower", unit="split").spec
+        Column(
+            f"e{i}", name, f"Balanced accuracy of {name}, mean over splits.", "lower", unit="split", limits=SHARE
+        ).spec
         for i, name in enumerate(names)
     ]
     return Table(

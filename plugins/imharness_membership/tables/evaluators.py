@@ -8,6 +8,7 @@ import scipy
 from imharness.tables import Blocks, Column, ColumnSpec, Row, Table, Value, missing, ranked
 from imharness.tracks import Query
 from imharness_membership.tables.cells import (
+    SHARE,
     Figures,
     differ,
     evaluators_of,
@@ -57,6 +58,7 @@ def evaluators(figures: Blocks, kinds: Figures, unseen: Mapping[str, Value]) -> 
             "higher",
             own.decimals,
             unit="split",
+            limits=SHARE,
         ).spec
         for key, own in kinds.items()
     ] + [UNSEEN.spec]
