@@ -1,10 +1,11 @@
 """Forced choices between what small networks leave of a crop: the CNN-based distortions of the LPIPS paper."""
 
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from imharness.data import ImageDataset, ImageRng, Images, Info, derive_seed, hookimpl
 from imharness.errors import Unavailable, UsageError
@@ -33,6 +34,13 @@ class CnnPairs(DistortedPairs):
     weights: str = Field(
         default="", description="File of `harness train cnn-distortions`, on this machine; empty: the eight that ship."
     )
+
+    @model_validator(mode="after")
+    def _has_networks(self) -> Self:
+        if not self.weights and self.networks > SHIPPED_NETWORKS:
+            remedy = f"harness train cnn-distortions --networks {self.networks} --out FOLDER"
+            raise ValueError(f"{SHIPPED_NETWORKS} networks ship; train more with {remedy} and name their file")
+        return self
 
     @property
     def file(self) -> Path:

@@ -130,10 +130,15 @@ class Autoencoder(nn.Module):
         """Return whether what a layer gave on the way down is joined on the way up; the deepest is where both meet."""
         return self.design.layers - 1 - self.design.skips <= layer < self.design.layers - 1
 
+    def _multiple(self, side: int) -> int:
+        """Return the side that layers can halve and that leaves the deepest at least 2, as normalisation needs."""
+        return max(2, -(-side // self.design.factor)) * self.design.factor
+
     def forward(self, x: Images, drop: torch.Generator | None = None) -> Images:
         """Return what the network makes of corrupted images; `drop`: the stream of its dropout, in training."""
         height, width = x.shape[2:]
-        whole = F.pad(x, (0, -width % self.design.factor, 0, -height % self.design.factor), mode="replicate")
+        right, below = (self._multiple(side) - side for side in (width, height))
+        whole = F.pad(x, (0, right, 0, below), mode="replicate")
         known, found = list[torch.Tensor](), 2 * whole - 1
         for i, layer in enumerate(self.down):
             found = layer(found)

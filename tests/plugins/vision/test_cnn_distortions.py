@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.contracts.randomness import ImageRng
-from imharness.errors import Unavailable
+from imharness.errors import Unavailable, UsageError
 from imharness_embedded.cnn_pairs import SHIPPED, SHIPPED_NETWORKS
 from imharness_embedded.pairs import MILD, STRONG
 from imharness_perceptual.trainings.cnn_distortions import LEAST
@@ -54,6 +54,13 @@ def test_a_network_keeps_the_size_and_is_the_same_for_one_image_and_many(number:
     assert found.shape == images.shape
     assert 0 <= float(found.min()) <= float(found.max()) <= 1
     torch.testing.assert_close(found[1:2], network(images[1:2]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("side", [1, 16, 17])
+def test_every_design_takes_images_that_its_layers_make_as_small_as_they_can(side: int) -> None:
+    for number in range(PUBLISHED):
+        network = Autoencoder(design(number)).eval().requires_grad_(False)
+        assert network(torch.rand(1, 3, side, side)).shape == (1, 3, side, side)
 
 
 def test_corruptions_are_what_their_names_say() -> None:
@@ -125,10 +132,9 @@ def test_training_writes_networks_that_pairs_take_and_a_file_without_them_names_
     pairs.require()
     assert len(pairs.build(CPU)) == 27
     assert pairs.content() != installed().one("dataset", "cnn-pairs").content()
-    for own in (
-        f"cnn-pairs[networks=3,weights={file}]",
-        "cnn-pairs[networks=96]",
-        "cnn-pairs[weights=nowhere.safetensors]",
-    ):
-        with pytest.raises(Unavailable, match="harness train cnn-distortions --networks"):
+    command = "harness train cnn-distortions --networks"
+    for own in (f"cnn-pairs[networks=3,weights={file}]", "cnn-pairs[weights=nowhere.safetensors]"):
+        with pytest.raises(Unavailable, match=command):
             installed().one("dataset", own).require()
+    with pytest.raises(UsageError, match=f"8 networks ship.*{command} 96"):
+        installed().one("dataset", "cnn-pairs[networks=96]")
