@@ -37,7 +37,7 @@ class Heat(NamedTuple):
     columns: Sequence[Column]
     rows: Sequence[tuple[str, Sequence[Cell]]]
     both: bool
-    """Whether some attacks know the entry and others do not."""
+    """Whether an attack is seen both with and without knowledge of the entry."""
     data: Mapping[str, Sequence[object]]
     """Its numbers, column by column."""
     left: int
@@ -73,7 +73,7 @@ def heat_of(scores: Scores, ranking: Ranking, names: Mapping[str, str]) -> Heat 
         ]
         for line in values
     ]
-    both = len({column.aware for column in columns}) == 2
+    both = len({attack for attack, _ in keys}) < len(keys)
     worst = _worst(columns, sign * values, both)
     return Heat(
         f"{worst} does most, on average over all rows",

@@ -147,7 +147,22 @@ class TestTheDrawing:
         assert cells[column].text == f"{np.mean([b[scores.entries.index(FLIP)] for b in kept]):.2f}"
         steps = [cell.step for _, line in heat.rows for cell in line if cell.text]
         assert (min(steps), max(steps)) == (0, 10)
+        assert heat.both
         assert heat.title == "I-FGSM that knows the entry does most, on average over all rows"
+
+    def test_the_map_says_who_knows_the_entry_only_where_an_attack_is_seen_with_and_without_that(self) -> None:
+        """Where no attack stands for the attacker who does not know the entry, all attacks follow what they know."""
+        scores = blocks()
+        conditions = tuple(
+            {**own, "attack": own["attack"] if own["attacker"] == "adaptive" else "none"} for own in scores.conditions
+        )
+        made = report(replace(scores, conditions=conditions))
+        comparison, numbers = made.comparisons[0].stored()
+        heat = heat_of(Scores(board(), comparison, numbers), made.rankings[0], names_of(made))
+        assert heat is not None
+        assert {column.aware for column in heat.columns} == {True, False}
+        assert not heat.both
+        assert "knows" not in heat.title
 
 
 def test_no_attack_is_called_so() -> None:

@@ -16,7 +16,7 @@ from imharness.contracts.component import Component
 from imharness.contracts.purification import Purification
 from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import IMAGES
-from imharness.testing import Trial, trials
+from imharness.testing import Trial, metrics, trials
 from imharness.testing.devices import stays
 from imharness.testing.placement import MAC
 from imharness.testing.probe import Inputs, Probe
@@ -126,6 +126,7 @@ def lighten(component: Component, patch: pytest.MonkeyPatch) -> None:
     by_row = probe_of(component, 1).by_row
     patch.setattr(probe, "sizes", ((2, side, side), (1, side + 11, side - 3))[: 1 + by_row])
     patch.setattr(probe, "inputs", few)
+    patch.setattr(metrics, "FOLLOWED", 1)
     patch.setattr(koncept512, "SIZE", (299, 299))  # the smallest that its last pooling takes
 
 
