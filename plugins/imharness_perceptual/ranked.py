@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from imharness.contests import (
-    HANDED_IN,
     Contest,
     contest,
     controls_of,
@@ -105,8 +104,8 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         "within the same ball for all: along the metric's gradient, along that of another distance, and by queries "
         "alone. The attack “none” means no attack; it counts for choices that no attack makes "
         "worse. Attackers along the gradient of another distance do not know the metric; those along its own, or with "
-        "queries to it, do. Families of distortions have the same weight. The gate is the untouched agreement of the metric "
-        "of the harness that agrees best. Pixel-wise distances and random weights are controls.",
+        "queries to it, do. Families of distortions have the same weight. The gate is the untouched agreement of the "
+        "metric of the harness that agrees best. Pixel-wise distances and random weights are controls.",
         note="" if balls else "No attack was run, so the agreement and its worst case are the same.",
     )
     front = Chart(

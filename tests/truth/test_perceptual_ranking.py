@@ -38,7 +38,8 @@ def study(
     """Return the report on choices of 15 photographs in two families of 60 and 30.
 
     `right`: metric -> whether it chooses as people, for all 90 choices; `attacked`: the same under an attack along its
-    own gradient; `lent`: the same under one along that of another distance. Four of five people find alternative 0 nearer, or as many as `judges` say.
+    own gradient; `lent`: the same under one along that of another distance. Four of five people find alternative 0
+    nearer, or as many as `judges` say.
     """
     share = np.full(90, (judges // 5) / judges if judges else 0.0)
     proxy = "" if judges else "the order of strengths"
