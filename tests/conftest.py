@@ -110,6 +110,14 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _as_many_threads() -> Iterator[None]:
+    """Refuse a module that leaves torch with more threads: they wait for a core, and all tests after it with them."""
+    yield
+    if torch := sys.modules.get("torch"):
+        assert torch.get_num_threads() == 1, f"{torch.get_num_threads()} threads of torch are left to other modules"
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real data; tests that need it skip without it."""

@@ -119,12 +119,15 @@ def needed(size: float, spread: float, tail: float, reach: float, skew: float = 
     if not spread > 0:
         enough = (1 - (tail / 2) ** (1 / counts)) * (reach + size) < size
         return int(counts[enough][0]) if enough.any() else None
-    least = scipy.stats.t.isf(tail / 2, counts - 1)
-    if skew:
-        cubic = 1 + skew * (least / np.sqrt(counts) - skew / (6 * counts))
-        least = np.maximum(least, 3 * (np.cbrt(cubic) - 1) / skew * np.sqrt(counts))
-    power = scipy.stats.nct.sf(least, counts - 1, size / spread * np.sqrt(counts))
-    return int(counts[power >= 0.8][0]) if (power >= 0.8).any() else None
+    for some in np.split(counts, [16, 64, 256]):
+        least = scipy.stats.t.isf(tail / 2, some - 1)
+        if skew:
+            cubic = 1 + skew * (least / np.sqrt(some) - skew / (6 * some))
+            least = np.maximum(least, 3 * (np.cbrt(cubic) - 1) / skew * np.sqrt(some))
+        power = scipy.stats.nct.sf(least, some - 1, size / spread * np.sqrt(some))
+        if (power >= 0.8).any():
+            return int(some[power >= 0.8][0])
+    return None
 
 
 class Scores:

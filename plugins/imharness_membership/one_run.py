@@ -22,8 +22,8 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, log_ndtr, ndtr, ndtri
-from scipy.stats import beta, binom, binomtest
+from scipy.special import bdtr, expit, log_ndtr, ndtr, ndtri
+from scipy.stats import beta, binom
 
 from imharness.errors import UsageError
 from imharness.questions import CanaryScores, LowerBound, OneRunBounds
@@ -54,7 +54,7 @@ def one_run_bounds(asked: CanaryScores) -> OneRunBounds:
     m, inside = len(asked.scores), int(asked.included.sum())
     if m < FEWEST:
         raise UsageError(f"scores: at least {FEWEST} canaries are needed, got {m}.")
-    if binomtest(inside, m).pvalue < UNFAIR:
+    if 2 * bdtr(min(inside, m - inside), m, 0.5) < UNFAIR:
         raise UsageError(
             f"included: {inside} of {m} canaries are included, which fair coins hardly give; the bound holds only if "
             "an independent fair coin decided about each of them."

@@ -78,7 +78,7 @@ def test_images_that_are_left_do_not_make_up_for_others_that_are_replaced(public
 
 
 def test_imported_tables_of_any_number_take_no_place_from_computed_entries(
-    public: tuple[Board, Path], tmp_path: Path, harness_here: Harness
+    public: tuple[Board, Path], tmp_path: Path, harness_here: Harness, no_site: None
 ) -> None:
     """Twenty entries that were measured on other images: with their settings, most entries of the board have them."""
     shutil.copytree(public[1], tmp_path / "store")

@@ -1,5 +1,6 @@
 """Membership studies whose answer is known: noise, a defense that does nothing, a model that gives everything away."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -195,6 +196,39 @@ def places_of(entries: int, evaluators: int, splits: int) -> tuple[np.ndarray, n
     return defense, split, row, pa.table(told)
 
 
+@cache
+def facts_of(entries: int, splits: int) -> dict[str, pa.Table]:
+    """Return the tables of a study that no seed changes."""
+    defense, split = (place.ravel() for place in np.indices((entries, splits)))
+    return {
+        "components": pa.table({name: [value] for name, value in CONTROL.items()}),
+        "evaluate_tasks": pa.table({"defense": [PLAIN]}),
+        "train_tasks": pa.table(
+            {
+                "defense": names_of(entries)[defense],
+                "split": split,
+                **dict.fromkeys(("role", "dataset", "model"), ["target"] * len(split)),
+                "task": split,
+                "test_accuracy": np.full(len(split), 0.5),
+                "train_accuracy": np.full(len(split), 1.0),
+            }
+        ),
+    }
+
+
+@cache
+def asked(entries: int, splits: int, sql: str) -> dict[str, np.ndarray]:
+    """Return what a query finds in the tables that no seed changes, once for many studies."""
+    cursor = database().cursor()
+    for name, table in facts_of(entries, splits).items():
+        cursor.register(name, table)
+    return columns_of(cursor.sql(sql).to_arrow_table())
+
+
+def columns_of(table: pa.Table) -> dict[str, np.ndarray]:
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
 class Simulated:
     """Results of `entries` defenses, the first is none, that 14 evaluators without any knowledge met in some splits.
 
@@ -218,26 +252,11 @@ class Simulated:
         score = rng.normal(size=len(row))
         away = spread * rng.normal(size=(entries, splits)) + np.array(gap or [0.0] * entries)[:, None] / 2
         score += away[defense, split] * np.where(row < ROWS // 2, 1, -1)
+        self._shape = entries, splits
         self._db = database().cursor()  # its tables are its own
         self._db.register("evaluate", places.append_column("score", pa.array(score.astype(np.float32))))
-        names = names_of(entries)
-        defense, split = (place.ravel() for place in np.indices((entries, splits)))
-        same = dict.fromkeys(("role", "dataset", "model"), ["target"] * len(split))
-        self._db.register("components", pa.table({name: [value] for name, value in CONTROL.items()}))
-        self._db.register("evaluate_tasks", pa.table({"defense": [PLAIN]}))
-        self._db.register(
-            "train_tasks",
-            pa.table(
-                {
-                    "defense": names[defense],
-                    "split": split,
-                    **same,
-                    "task": split,
-                    "test_accuracy": np.full(len(split), 0.5),
-                    "train_accuracy": np.full(len(split), 1.0),
-                }
-            ),
-        )
+        for name, table in facts_of(entries, splits).items():
+            self._db.register(name, table)
 
     def remove(self, where: str) -> None:
         """Take away rows of `evaluate`."""
@@ -248,8 +267,9 @@ class Simulated:
         return None if found is None else found.to_arrow_table()
 
     def __call__(self, sql: str, /) -> dict[str, np.ndarray]:
-        table = self._table(sql)
-        return {name: table[name].to_numpy() for name in table.column_names}
+        if not re.search(r"\bevaluate\b", sql):
+            return dict(asked(*self._shape, sql))
+        return columns_of(self._table(sql))
 
     def blocks(self, sql: str, **columns: Any) -> Blocks:
         return made_of(lambda select: self._table(select).to_batches(), sql, **columns)

@@ -263,12 +263,12 @@ def contest_of(query: Simulated, fpr: float = 0.01) -> TrackReport:
 
 def contests_of(query: Simulated, *rates: float) -> list[TrackReport]:
     """Return the rankings of one study by each of some false-positive rates."""
-    parts = parted(scores_of(query))
-    return [_contest(query, parts, figures_at(fpr)) for fpr in rates]
+    kinds = [figures_at(fpr) for fpr in rates]
+    figures = figures_of_parts(parted(scores_of(query)), {key: own for some in kinds for key, own in some.items()})
+    return [_contest(query, figures, own) for own in kinds]
 
 
-def _contest(query: Simulated, parts: Parts, kinds: Figures) -> TrackReport:
-    figures = figures_of_parts(parts, kinds)
+def _contest(query: Simulated, figures: Parts, kinds: Figures) -> TrackReport:
     tested = {label: {str(split): 0.89 + 0.001 * split for split in range(8)} for label in figures.reported.entries}
     return ranked_defenses(query, figures, kinds, SAME, tested, 0.05)
 

@@ -27,10 +27,11 @@ class Registry:
     """The components of all plugins, sorted by kind and label."""
 
     def __init__(self, entries: Iterable[Registered], failures: Iterable[LoadFailure] = ()) -> None:
-        ordered = sorted(entries, key=lambda e: (KINDS.index(e.component.kind), e.component.label))
-        self.entries = {(e.component.kind, e.component.label): e for e in ordered}
+        labelled = [(e.component.kind, e.component.label, e) for e in entries]
+        labelled.sort(key=lambda found: (KINDS.index(found[0]), found[1]))
+        self.entries = {(kind, label): e for kind, label, e in labelled}
         self.failures = list(failures)
-        self._classes = {(e.component.kind, e.component.info.id): e for e in ordered}
+        self._classes = {(kind, e.component.info.id): e for kind, _, e in labelled}
 
     def joined(self, further: Iterable[Registered]) -> Registry:
         """Return a registry with further entries; raises `PluginError` if the name of one is taken."""

@@ -111,7 +111,7 @@ def kept(gates: Sequence[Gate], entries: Sequence[str], undefended: str) -> Mapp
         told = means(numbers, gate.among * len(asked), values, gate.fewest)
         alone = means(numbers, gate.among, values, gate.fewest)
         for i, entry in enumerate(asked):
-            parts = {"parts": tuple(asked[entry].tolist()), "values": tuple(gate.values(entry))}
+            parts = {"parts": tuple(asked[entry].tolist()), "values": tuple(values[i])}
             found[entry].append(_answer(gate, told, alone, i).model_copy(update=parts))
     return {entry: tuple(own) for entry, own in found.items()}
 

@@ -73,12 +73,12 @@ def likely(counts: npt.NDArray[np.int64], off: Floats) -> Floats:
     """
     if off[0] >= 0 or off[-1] <= 0:
         return np.asarray((off == 0) / (off == 0).sum())
-    total, seen = counts.sum(), counts > 0
+    total, seen = int(counts.sum()), counts > 0
     low, high = -total / off[-1], -total / off[0]
-    own, weighted = off[seen], counts[seen] * off[seen]
+    own = [(float(count * value), float(value)) for count, value in zip(counts[seen], off[seen], strict=True)]
 
-    def left(multiplier: float) -> float:
-        return float((weighted / (total + multiplier * own)).sum())
+    def left(multiplier: float) -> float:  # of so few values, a loop is faster than arrays
+        return sum(weighted / (total + multiplier * value) for weighted, value in own)
 
     step = _NEAR * (high - low)
     ends = low + step, high - step

@@ -5,7 +5,7 @@ import re
 import sys
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -41,11 +41,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def result(place: Path) -> ih.Result:
-    """A module, a function, a lambda, a closure and a method that is also a plugin, beside two entries."""
+def result(place: Path) -> Iterator[ih.Result]:
+    """A module, a function, a lambda, a closure and a method that is also a plugin, beside two entries.
+
+    They are evaluated where somebody has two threads.
+    """
+    before = torch.get_num_threads()
     torch.set_num_threads(2)
     blur = GaussianBlur().build(torch.device("cpu"))
-    return ih.evaluate(
+    yield ih.evaluate(
         ih.defense(torch.nn.AvgPool2d(3, 1, 1), differentiable=True, name="module"),
         ih.defense(rounded, differentiable=False),
         ih.defense(lambda images: images.flip(-1), differentiable=True, name="lambda"),
@@ -55,6 +59,7 @@ def result(place: Path) -> ih.Result:
         store=place,
         **PIECE,
     )
+    torch.set_num_threads(before)
 
 
 @pytest.fixture
