@@ -1,6 +1,7 @@
 """Wheels of strangers, and a profile small enough to run them in a test."""
 
 import hashlib
+import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -74,6 +75,12 @@ def wheel_of(module: Path, folder: Path, *further: Path) -> Path:
         f"{facts}/entry_points.txt": "\n".join(["[imharness]", *(f"{own.stem} = {own.stem}" for own in modules), ""]),
     }
     return zipped(path, contents)
+
+
+@pytest.fixture
+def store(listed: Path, tmp_path: Path) -> Path:
+    """Return a copy of the store that a module lists entries in, in which something can be accepted."""
+    return Path(shutil.copytree(listed, tmp_path / "store"))
 
 
 @pytest.fixture
