@@ -1,5 +1,6 @@
 """The weights that ship: on photographs they never saw, they beat an untrained backbone."""
 
+import functools
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from imharness.components.registry import installed
+from imharness.data import ImageSet
 from imharness.statistics.correlation import correlate
 from imharness_perceptual.metrics.lpips import SHIPPED
 from imharness_vision.lpips import FeatureDistance, untrained
@@ -23,9 +25,14 @@ def shipped() -> FeatureDistance:
     return network.eval()
 
 
+@functools.cache
+def built(dataset: str) -> ImageSet:
+    return installed().one("dataset", dataset).build(CPU)
+
+
 @torch.no_grad()
 def srocc(network: FeatureDistance, dataset: str) -> float:
-    ladder = installed().one("dataset", dataset).build(CPU)
+    ladder = built(dataset)
     place = {name: i for i, name in enumerate(ladder.names)}
     reference = [place[str(name)] for name in ladder.columns["reference"]]
     severity = np.asarray(ladder.columns["severity"])
