@@ -22,7 +22,7 @@ ENTRIES, BYTES, NODES = 2000, 2_000_000, 6000
 
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a site with one ranking of 2,000 entries; it has no pages of entries and details, which are not looked at."""
+    """The folder of a site with one ranking of 2,000 entries, without their pages: only those of rows are looked at."""
     folder, made = tmp_path_factory.mktemp("many"), report()
     table, ranking = made.tables[0], made.rankings[0]
     jpeg = next(row for row in table.rows if row.label == JPEG)
