@@ -6,13 +6,10 @@ import pytest
 from tests.submissions.conftest import HOSTILE, MakeSubmission, wheel_of
 
 from imharness.errors import HarnessError, UsageError
-from imharness_submissions import opening
 from imharness_submissions.environment import environment_of
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import read_lock, read_manifest
 from imharness_submissions.opening import open_submission
-from imharness_submissions.sandbox.host import Guest
-from imharness_submissions.sandbox.proxies import PackageDescription, offer_of
 from imharness_submissions.starting import start_submission, written
 
 CLAIM = """[[claims]]
@@ -78,24 +75,6 @@ def test_a_package_of_another_name_is_refused(submission: MakeSubmission) -> Non
     path.write_text(path.read_text().replace('version = "1.0"', 'version = "2.0"'))
     with pytest.raises(HarnessError, match=r"the manifest says median 2\.0, the package holds median 1\.0"):
         environment_of(folder, read_manifest(folder).package)
-
-
-@pytest.fixture(scope="module")
-def known() -> dict[str, PackageDescription]:
-    return {}
-
-
-@pytest.fixture
-def described_once(known: dict[str, PackageDescription], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask each package of this module once what it registers; no other guest is started."""
-
-    def offer(guest: Guest) -> PackageDescription:
-        name = guest.spec.distribution
-        if name not in known:
-            known[name] = offer_of(guest)
-        return known[name]
-
-    monkeypatch.setattr(opening, "offer_of", offer)
 
 
 def test_entries_must_be_in_the_package(submission: MakeSubmission, described_once: None) -> None:
