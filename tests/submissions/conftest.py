@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from imharness.errors import Unavailable
+from imharness_submissions import opening, starting
 from imharness_submissions.installer import uv
+from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import require_sandbox
+from imharness_submissions.sandbox.proxies import PackageDescription, offer_of
 
 HOSTILE = Path(__file__).parents[1] / "sandbox"
 PROFILE = """
@@ -111,3 +114,22 @@ def module_folder(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(place / "cache"))
         yield place
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, PackageDescription]:
+    return {}
+
+
+@pytest.fixture
+def described_once(known: dict[str, PackageDescription], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask each package of this module once what it registers; no other guest is started."""
+
+    def offer(guest: Guest) -> PackageDescription:
+        name = guest.spec.distribution
+        if name not in known:
+            known[name] = offer_of(guest)
+        return known[name]
+
+    for module in (opening, starting):
+        monkeypatch.setattr(module, "offer_of", offer)

@@ -77,19 +77,19 @@ def test_a_package_of_another_name_is_refused(submission: MakeSubmission) -> Non
         environment_of(folder, read_manifest(folder).package)
 
 
-def test_entries_must_be_in_the_package(submission: MakeSubmission) -> None:
+def test_entries_must_be_in_the_package(submission: MakeSubmission, described_once: None) -> None:
     folder = submission("honest/median", ENTRY.replace("good/median", "good/mean"))
     with pytest.raises(UsageError, match="registers only good/median"):
         open_submission(folder, read_manifest(folder))
 
 
-def test_parameters_must_be_what_the_class_takes(submission: MakeSubmission) -> None:
+def test_parameters_must_be_what_the_class_takes(submission: MakeSubmission, described_once: None) -> None:
     folder = submission("honest/median", ENTRY + "parameters = { radius = 3 }\n")
     with pytest.raises(UsageError, match="radius"):
         open_submission(folder, read_manifest(folder))
 
 
-def test_strengths_must_agree(submission: MakeSubmission) -> None:
+def test_strengths_must_agree(submission: MakeSubmission, described_once: None) -> None:
     text = '[[entries]]\nkind = "attack"\nid = "evil/asks-too-much"\nstrengths = { weak = { radius = 1 } }\n'
     folder = submission("hostile/asks_too_much", text)
     with pytest.raises(UsageError, match="they must agree"):
@@ -120,7 +120,7 @@ def test_nothing_of_a_package_runs_here_when_it_is_unpacked(
     assert not mark.exists()
 
 
-def test_the_board_names_the_authors_of_the_manifest(submission: MakeSubmission) -> None:
+def test_the_board_names_the_authors_of_the_manifest(submission: MakeSubmission, described_once: None) -> None:
     folder = submission("honest/median", ENTRY)
     text = (folder / "submission.toml").read_text()
     (folder / "submission.toml").write_text(text.replace('["A stranger"]', '["Ada Author", "Ben Author"]'))
@@ -130,7 +130,7 @@ def test_the_board_names_the_authors_of_the_manifest(submission: MakeSubmission)
     assert own.provenance.author == "Ada Author, Ben Author"
 
 
-def test_a_first_manifest_is_written_from_what_the_package_says(tmp_path: Path) -> None:
+def test_a_first_manifest_is_written_from_what_the_package_says(tmp_path: Path, described_once: None) -> None:
     wheel = wheel_of(HOSTILE / "hostile" / "asks_too_much.py", tmp_path)
     folder = start_submission("asks-too-much", wheel, tmp_path / "submissions", trusted=False)
     with pytest.raises(UsageError, match="contact: this is a placeholder; replace it"):

@@ -195,14 +195,14 @@ def test_what_is_needed_further_is_a_wheel_of_the_index_too(
     assert not (tmp_path / "submissions" / "median").exists()
 
 
-def test_a_wheel_of_the_index_is_locked_and_unpacked(tmp_path: Path, index: Index) -> None:
+def test_a_wheel_of_the_index_is_locked_and_unpacked(tmp_path: Path, index: Index, described_once: None) -> None:
     folder = start_submission("median", asking(tmp_path, "plain>=1"), tmp_path / "submissions", trusted=False)
     (line,) = read_lock(folder)
     digest = hashlib.sha256((index.folder / "plain-1.0-py3-none-any.whl").read_bytes()).hexdigest()
     assert line == f"plain==1.0 --hash=sha256:{digest}"
 
 
-def test_an_extra_that_nobody_asked_for_is_not_resolved(tmp_path: Path, index: Index) -> None:
+def test_an_extra_that_nobody_asked_for_is_not_resolved(tmp_path: Path, index: Index, described_once: None) -> None:
     wheel = asking(tmp_path, 'trap ; extra == "tests"', "trap ; extra=='more' and python_version > '3'")
     folder = start_submission("median", wheel, tmp_path / "submissions", trusted=False)
     assert read_lock(folder) == []
@@ -257,7 +257,7 @@ def test_a_package_is_a_file_that_is_named_as_a_wheel(tmp_path: Path, index: Ind
 
 
 def test_settings_of_the_installer_in_the_folder_are_not_read(
-    tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch, described_once: None
 ) -> None:
     """A pull request may bring files for uv and git, and the commands may be started among them."""
     monkeypatch.chdir(tmp_path)
