@@ -16,22 +16,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+    from tests.standins import StandIns
+
 # One thread for each process: so many are at work at once that more would only wait for each other.
 os.environ["OMP_NUM_THREADS"] = "1"
 # Many tests start processes, and each would compile every library anew where a shell forbids keeping what is compiled.
+# Libraries that take long to compile are imported below this line for the same reason.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 gc.disable()  # until all tests are imported, which makes no garbage
-
-import pytest  # noqa: E402
-from hypothesis import HealthCheck, settings  # noqa: E402
-from playwright.sync_api import Browser, expect, sync_playwright  # noqa: E402
-
-if TYPE_CHECKING:
-    from tests.standins import StandIns
-
-settings.register_profile("harness", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("harness")  # a slow machine is no failure
 
 PATIENT_MS = 120_000
 """How long a page may take until it shows what a test waits for, ms: a slow machine is no failure."""
@@ -81,6 +78,14 @@ LONG = tuple(
 MOST_WORKERS = 12
 """Each takes about 1 GB of memory."""
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_configure() -> None:
+    """Tell hypothesis that a slow machine is no failure."""
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile("harness", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("harness")
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -252,8 +257,10 @@ def harness_here() -> Harness:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser() -> Iterator["Browser"]:
     """The system's headless Chromium; tests that need it skip without one."""
+    from playwright.sync_api import expect, sync_playwright
+
     found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip("no Chromium is installed: apt-get install chromium")

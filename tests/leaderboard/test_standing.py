@@ -38,7 +38,8 @@ def test_of_an_entry_that_may_be_best_by_another_measure_pages_say_who_is_shown_
     ranking = made.rankings[0].model_copy(update={"may_be_best": (JPEG, FLIP), "winner": ""})
     own = board(tables=tuple(made.tables), rankings=(ranking,), charts=())
     rows = {row.label: row for row in made.tables[0].rows}
-    told = {label: Result(own, ranking, made.tables[0], rows[label], ranking.places[label]) for label in (JPEG, FLIP)}
+    table, places = made.tables[0], ranking.places
+    told = {label: Result(own, ranking, table, rows[label], places[label], 4) for label in (JPEG, FLIP)}
     assert told[JPEG].verdict == "It may be the best: no entry that may win is shown to protect better."
     assert told[FLIP].verdict == (
         "By D, % of the range, worst attack, JPEG is shown to protect better; by another measure that decides it may "

@@ -19,6 +19,9 @@ LOCAL = "local"
 LEFT_HERE = "an object of a notebook or script, which nobody else can run"
 """Why tables for others leave such an object out."""
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+"""Made once: plans ask for the texts of a million values, and to make it takes longer than most of them."""
+
 
 def owner_of(id: str) -> str:
     """Return who a component belongs to: what stands before the slash of its id or label."""
@@ -27,7 +30,7 @@ def owner_of(id: str) -> str:
 
 def canonical_json(value: object) -> str:
     """Return `value` as JSON with sorted keys, no spaces and no NaN, so that equal values give equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def canonical_object(members: Mapping[str, str]) -> str:
