@@ -10,14 +10,17 @@ number, where the setting is the paper's).
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from compared import compared
 
 from imharness.exports import chosen_tables, markdown, sheet_of
+from imharness.exports.sheets import Sheet
 from imharness.papers.verdicts import TOLD
 from imharness.results.boards import Board
+from imharness.results.findings import LEADING, by_tier
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 from imharness_leaderboard.published import published_view
@@ -79,7 +82,7 @@ def study(address: str, track: str, *tables: str) -> dict[str, Any]:
     for name, _, columns in (own.partition(":") for own in tables):
         [(_, table)] = chosen_tables([board], [name])
         sheet = sheet_of(table, board, columns=columns.split(";") if columns else [], caption=f"{table.title}.")
-        found[name] = markdown(sheet).splitlines()
+        found[name] = markdown(shortened(sheet)).splitlines()
     records = [record for _, record in store.records() if isinstance(record, TaskRecord)]
     seconds = sum(record.seconds for record in records if record.spec.track == board.track)
     ran = board.model_dump(include={"cells_done", "cells_failed", "cells_missing", "waiting"})
@@ -92,6 +95,18 @@ def study(address: str, track: str, *tables: str) -> dict[str, Any]:
             "numbers": numbers(board),
         }
     }
+
+
+def shortened(sheet: Sheet) -> Sheet:
+    """Return a sheet with the first sentences of each tier, and how many more a page of the board has."""
+    found = by_tier(sheet.findings)
+    more = [
+        f"{tier.capitalize()}: the first {LEADING} of {len(own)} sentences. The page of the board has all."
+        for tier, own in found.items()
+        if len(own) > LEADING
+    ]
+    kept = tuple(finding for own in found.values() for finding in own[:LEADING])
+    return replace(sheet, findings=kept, remarks=(*sheet.remarks, *more))
 
 
 def groups(arguments: Iterable[str]) -> list[list[str]]:

@@ -16,19 +16,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-from hypothesis import HealthCheck, settings
-from playwright.sync_api import Browser, expect, sync_playwright
-
-if TYPE_CHECKING:
-    from tests.standins import StandIns
-
 # One thread for each process: so many are at work at once that more would only wait for each other.
 os.environ["OMP_NUM_THREADS"] = "1"
 # Many tests start processes, and each would compile every library anew where a shell forbids keeping what is compiled.
 sys.dont_write_bytecode = False
-gc.disable()  # until all tests are imported, which makes no garbage
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+gc.disable()  # until all tests are imported, which makes no garbage
+
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+from playwright.sync_api import Browser, expect, sync_playwright  # noqa: E402
+
+if TYPE_CHECKING:
+    from tests.standins import StandIns
 
 settings.register_profile("harness", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("harness")  # a slow machine is no failure

@@ -22,6 +22,7 @@ from PIL import Image
 from safetensors.torch import save, save_file
 from torch import nn
 from torchvision.models import get_model
+from torchvision.models.resnet import Bottleneck, ResNet
 
 from imharness.contracts.assets import Asset
 from imharness.contracts.component import Component
@@ -61,6 +62,11 @@ BACKBONES = {"backbone-quality": 1, "deep-features": 1000}
 """Metrics that take a backbone -> the outputs of its network."""
 
 
+def shallow_resnext(weights: None = None) -> nn.Module:
+    """Return a ResNeXt with one block for each size of maps, in place of 33 blocks."""
+    return ResNet(Bottleneck, [1, 1, 1, 1], groups=32, width_per_group=8)
+
+
 class StandIns:
     """A folder of stand-ins, each written when a component first asks for it."""
 
@@ -74,6 +80,7 @@ class StandIns:
         patch.setattr(diffpure, "SIZE", SMALL_SIDE)
         patch.setattr(cadv, "PUBLISHED_WIDTH", COLORIZER_WIDTH)
         patch.setattr(koncept512, "REPEATED", (1, 1, 1))
+        patch.setattr("torchvision.models.resnext101_32x8d", shallow_resnext)
         patch.setattr(dreamsim, "VisionTransformer", SMALL_VIT)
         for constant, value in SMALL_LIPSIM.items():
             patch.setattr(lipsim, constant, value)

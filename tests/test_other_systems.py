@@ -77,7 +77,9 @@ def test_a_second_process_waits_for_locks_or_is_refused(tmp_path: Path) -> None:
 
 def test_a_small_run_of_all_tracks_ends_with_tables(tmp_path: Path) -> None:
     """On a worker of its own, which is started anew and not forked."""
-    run = ("run", "--profile", "quick", "--all", "--limit", "2", "--evaluator", "confidence", "--workers", "1")
+    few = ("none", "jpeg", "plain-training", "plain-gradient")
+    chosen = ("--evaluator", "confidence", *(word for name in few for word in ("--defense", name)))
+    run = ("run", "--profile", "quick", "--all", "--limit", "2", *chosen, "--workers", "1")
     said = elsewhere("-m", "imharness", *run, folder=tmp_path)
     assert " 0 failed" in said
     for track in ("iqa", "membership", "perceptual", "reconstruction"):

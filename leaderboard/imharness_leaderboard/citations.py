@@ -16,16 +16,18 @@ from imharness_leaderboard.wording import brief
 NAME = "Image privacy leaderboard"
 AUTHORS = "The image-privacy-harness authors"
 _PAPER = re.compile(r"(?P<authors>.+?): (?P<title>.+) \((?P<year>\d{4})\)")
-_SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "{": r"\textbraceleft{}",
-    "}": r"\textbraceright{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    **{c: f"\\{c}" for c in "&%$#_"},
-}
+_SPECIAL = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "{": r"\textbraceleft{}",
+        "}": r"\textbraceright{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        **{c: f"\\{c}" for c in "&%$#_"},
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Citation:
 
 def tex(text: str) -> str:
     """Return text as BibTeX and LaTeX read it: special characters escaped, one space for every other white space."""
-    return "".join(_SPECIAL.get(c, c) for c in _tidy(text))
+    return _tidy(text).translate(_SPECIAL)
 
 
 def bibtex(board: Board, release: str, *, row: str = "", author: str = "", version: str = "") -> str:
@@ -192,7 +194,8 @@ def _plain(url: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
+    text = " ".join(text.split())
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 def _yaml(text: str) -> str:

@@ -23,18 +23,23 @@ Rival = tuple[str, float | None, float | None]
 
 @dataclass(frozen=True)
 class Result:
-    """How an entry did in a ranking."""
+    """How an entry did in a ranking; `ranked` entries have a place in it."""
 
     board: Board
     ranking: Ranking
     table: Table
     row: Row
     place: Place
+    ranked: int
 
     @property
     def rank(self) -> str:
-        """The place in words, with its interval."""
-        return rank_words(self.table, self.row)
+        """The place in words, with its interval, as in "2 (1 to 4) of 6"."""
+        rank = self.row.values.get("rank")
+        if rank is None or rank.value is None:
+            return why(rank)
+        ends = "" if rank.low is None or rank.high is None else f" ({rank.low:.0f} to {rank.high:.0f})"
+        return f"{rank.value:.0f}{ends} of {self.ranked}"
 
     @property
     def gate(self) -> str:
@@ -79,16 +84,6 @@ def kept_words(own: Kept) -> str:
     far = f"{own.value:+z.{own.decimals}f}"
     far += "" if own.low is None else f" [{own.low:+z.{own.decimals}f}, {own.high:+z.{own.decimals}f}]"
     return f"{own.label}, {own.least}: {far} from the least that passes"
-
-
-def rank_words(table: Table, row: Row) -> str:
-    """Return the place of a row in words, with its interval, as in "2 (1 to 4) of 6"."""
-    rank = row.values.get("rank")
-    if rank is None or rank.value is None:
-        return why(rank)
-    ends = "" if rank.low is None or rank.high is None else f" ({rank.low:.0f} to {rank.high:.0f})"
-    known = [own for row in table.rows if (own := row.values.get("rank")) is not None and own.value is not None]
-    return f"{rank.value:.0f}{ends} of {len(known)}"
 
 
 @dataclass
@@ -156,9 +151,11 @@ def entry_views(boards: Sequence[Board], gallery: dict[str, list[GalleryExample]
     """Return the entries of all boards, by kind and label."""
     views: dict[tuple[str, str], EntryView] = {}
     for board in boards:
+        results = _results(board)
         for view in _entries(board):
             known = views.setdefault((view.kind, view.label), view)
-            known.appearances.append(_appearance(board, view.label, gallery.get(board.track, [])))
+            seen = Appearance(board, results.get(view.label, []))
+            known.appearances.append(_with_tables(seen, view.label, gallery.get(board.track, [])))
     return views
 
 
@@ -177,13 +174,25 @@ def _entries(board: Board) -> Iterator[EntryView]:
                 yield EntryView(main.entry, row.label, entry_page(main.entry, row.label), None, parts)
 
 
-def _appearance(board: Board, label: str, images: Sequence[GalleryExample]) -> Appearance:
-    found = Appearance(board, images=[image for image in images if image.example.entry == label])
+def _results(board: Board) -> dict[str, list[Result]]:
+    """Return how each entry did in the rankings of a board, by label."""
+    found: dict[str, list[Result]] = {}
     for ranking in board.rankings:
         table = table_named(board, ranking.table)
-        for row in table.rows if table is not None else ():
-            if row.label == label and table is not None and label in ranking.places:
-                found.results.append(Result(board, ranking, table, row, ranking.places[label]))
+        if table is not None:
+            ranks = [row.values.get("rank") for row in table.rows]
+            ranked = sum(rank is not None and rank.value is not None for rank in ranks)
+            for row in table.rows:
+                if row.label in ranking.places:
+                    own = Result(board, ranking, table, row, ranking.places[row.label], ranked)
+                    found.setdefault(row.label, []).append(own)
+    return found
+
+
+def _with_tables(found: Appearance, label: str, images: Sequence[GalleryExample]) -> Appearance:
+    """Add to an appearance what the tables and the gallery of its board hold about the entry."""
+    board = found.board
+    found.images = [image for image in images if image.example.entry == label]
     compared = {comparison.id for comparison in board.comparisons}
     for table in board.tables:
         own = [row for row in table.rows if row.label == label]

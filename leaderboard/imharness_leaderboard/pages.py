@@ -33,6 +33,7 @@ from imharness_leaderboard.changes import FILE, Release, history, releases_json,
 from imharness_leaderboard.chart_pictures import chart_pictures
 from imharness_leaderboard.citations import bibtex, caveats, cff, entry_citation, last_day
 from imharness_leaderboard.comparison_pictures import comparison_pictures
+from imharness_leaderboard.compiled import COMPILED
 from imharness_leaderboard.conditions import with_conditions
 from imharness_leaderboard.current import current_boards
 from imharness_leaderboard.entries import EntryView, entry_views, ranked_variants, standing_word
@@ -147,6 +148,8 @@ class _Build:
             loader=jinja2.PackageLoader("imharness_leaderboard"),
             autoescape=True,
             undefined=jinja2.StrictUndefined,
+            bytecode_cache=COMPILED,
+            auto_reload=False,
             trim_blocks=True,
             lstrip_blocks=True,
         )

@@ -141,10 +141,14 @@ def _on_site(address: str, page: str) -> str:
     return f"{target}#{part}" if target and part else target
 
 
-_TAG = re.compile(r"(<(?:[^>\"']|\"[^\"]*\"|'[^']*')*>)")
-_OPEN = ("p", "li", "dd", "figcaption")
-_SHUT = ("a", "button", "h1", "h2", "h3", "h4", "label", "nav", "summary")
-_PLAIN = ("code", "option", "pre", "script", "svg", "title")
+_TAG = re.compile(r"(<(?:[^>\"']+|\"[^\"]*\"|'[^']*')*+>)")
+_NAME = re.compile(r"</?([a-z0-9]*)")
+_OPEN, _SHUT, _PLAIN = range(3)
+_ROLES = {
+    **dict.fromkeys(("p", "li", "dd", "figcaption"), _OPEN),
+    **dict.fromkeys(("a", "button", "h1", "h2", "h3", "h4", "label", "nav", "summary"), _SHUT),
+    **dict.fromkeys(("code", "option", "pre", "script", "svg", "title"), _PLAIN),
+}
 """Elements of running text; those in which nothing is linked; and those whose text stays as it is."""
 
 
@@ -180,15 +184,15 @@ def finished(page: str, root: str) -> str:
         seen.add(term.name)
         return f'<a class="term" href="{root}glossary.html#{term.anchor}">{found[0]}</a>'
 
-    out, depth = [], dict.fromkeys((*_OPEN, *_SHUT, *_PLAIN), 0)
+    out, depth = [], [0, 0, 0]
     for part in _TAG.split(main):
         if part.startswith("<"):
-            found = re.match(r"</?([a-z0-9]*)", part)
-            if found is not None and found[1] in depth and not part.endswith("/>"):
-                depth[found[1]] += -1 if part.startswith("</") else 1
-        elif not any(depth[name] for name in _PLAIN):
-            if any(depth[name] for name in _OPEN) and not any(depth[name] for name in _SHUT):
-                part = pattern.sub(link, part)
+            found = _NAME.match(part)
+            role = _ROLES.get(found[1]) if found is not None else None
+            if role is not None and not part.endswith("/>"):
+                depth[role] += -1 if part.startswith("</") else 1
+        elif not depth[_PLAIN] and not part.isspace():
+            part = pattern.sub(link, part) if depth[_OPEN] and not depth[_SHUT] else part
             part = part.replace("D^D", "D<sup>D</sup>")
         out.append(part)
     return before + start + "".join(out) + end + after

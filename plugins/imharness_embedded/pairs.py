@@ -1,5 +1,6 @@
 """Forced choices of known order on the photographs that ship with the packages that are required."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -66,8 +67,7 @@ class DistortedPairs(ImageDataset):
         clean = [crop for source in sources for crop in crops(source, self.size, self.per_photograph)]
         groups = [f"{Path(source).stem}-{i}" for source in sources for i in range(self.per_photograph)]
         images = torch.from_numpy(np.stack(clean)).permute(0, 3, 1, 2).float().div(255)
-        mild, strong = (self._distorted(images, groups, strength) for strength in (MILD, STRONG))
-        stack = torch.stack([images, mild, strong], dim=1).flatten(0, 1).mul(255).round().byte()
+        parts = [images, *(self._distorted(images, groups, strength) for strength in (MILD, STRONG))]
         columns = {
             "reference": [group for group in groups for _ in range(3)],
             "photograph": [Path(source).stem for source in sources for _ in range(3 * self.per_photograph)],
@@ -78,7 +78,7 @@ class DistortedPairs(ImageDataset):
             "judges": [0] * (3 * len(groups)),
         }
         found = [f"{group}{end}" for group in groups for end in ("", "-mild", "-strong")]
-        return image_set(found, stack.permute(0, 2, 3, 1).contiguous().numpy(), columns, PROXY)
+        return image_set(found, _in_turn(parts), columns, PROXY)
 
     def _distorted(self, images: Images, groups: list[str], strength: tuple[float, float]) -> Images:
         """Return every image after two distortions of its own, with severities drawn between the two strengths."""
@@ -118,7 +118,6 @@ class CrossedPairs(ImageDataset):
         images = torch.from_numpy(clean).permute(0, 3, 1, 2).float().div(255)
         stems = [Path(source).stem for source in sources]
         parts = [images, *(self._distorted(images, stems, family, end) for family in KINDS for end in ENDS)]
-        shown = torch.stack(parts, dim=1).flatten(0, 1).mul(255).round().byte()
         families = ["", *(family for family in KINDS for _ in ENDS)]
         groups = [f"{stem}-{family}" if family else "" for stem in stems for family in families]
         ends, n = ["", *list(ENDS) * len(KINDS)], len(stems)
@@ -133,7 +132,7 @@ class CrossedPairs(ImageDataset):
             "judges": [0] * len(of),
         }
         names = [f"{group}-{end}" if end else stem for stem, group, end in zip(of, groups, ends * n, strict=True)]
-        return image_set(names, shown.permute(0, 2, 3, 1).contiguous().numpy(), columns, PROXY)
+        return image_set(names, _in_turn(parts), columns, PROXY)
 
     def _distorted(self, images: Images, stems: list[str], family: str, end: str) -> Images:
         """Return every image after one distortion of a family, milder or stronger as `end` says."""
@@ -150,6 +149,12 @@ class CrossedPairs(ImageDataset):
             severity = low + (high - low) * streams.uniform(1)[:, 0]
             out[rows] = DISTORTIONS[kind](images[rows], severity, streams).clamp(0, 1)
         return out
+
+
+def _in_turn(parts: Iterable[Images]) -> np.ndarray:
+    """Return the images of several batches in turn, the first of each, then the second, uint8 ``(n, h, w, 3)``."""
+    shown = [part.mul(255).round().byte().permute(0, 2, 3, 1) for part in parts]
+    return torch.stack(shown, dim=1).flatten(0, 1).numpy()
 
 
 @hookimpl

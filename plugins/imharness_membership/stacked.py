@@ -26,8 +26,10 @@ def stack_weights(networks: Sequence[nn.Module]) -> dict[str, torch.Tensor]:
 
 def unstack_weights(weights: Weights, networks: Sequence[nn.Module]) -> None:
     """Write stacked weights back into the networks."""
-    for number, network in enumerate(networks):
-        network.load_state_dict({name: values[number].detach() for name, values in weights.items()})
+    owned = [dict(network.named_parameters()) for network in networks]
+    with torch.no_grad():
+        for name, values in weights.items():
+            torch._foreach_copy_([own[name] for own in owned], list(values))
 
 
 def answers_of(network: nn.Module) -> Answers:

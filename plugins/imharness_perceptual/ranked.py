@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from imharness.contests import (
-    HANDED_IN,
     Contest,
     contest,
     controls_of,
@@ -33,6 +32,8 @@ from imharness_perceptual.verdicts import another_person, ceiling
 
 ID = "ranking"
 NOBODY, UNAWARE, AWARE = "none", "unaware", "aware"
+LENT = " along the gradient of "
+"""What the name of an attack says before the distance whose gradient it follows, if that is not the attacked one."""
 BALL = re.compile(r"\b(alpha|radius|eps)=[^,\]]*,?")
 MARGIN = 0.1
 """How much further another attack has to move a metric to count, as a share of the movement."""
@@ -78,7 +79,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         flags=flags_of(query, scores.entries, _flags(query)),
         proxies=_proxies(query),
         balanced="distortion",
-        alike=lambda own: (own["dataset"], own["distortion"], own["attack"] == HANDED_IN),
+        alike=lambda own: (own["dataset"], own["distortion"], own["attack"].partition(LENT)[0]),
         gates=(
             share_of(
                 utility.label,
@@ -102,9 +103,9 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         "counts: untouched, or with the alternative that people find nearer pushed away by an attack on this metric, "
         "within the same ball for all: along the metric's gradient, along that of another distance, and by queries "
         "alone. The attack “none” means no attack; it counts for choices that no attack makes "
-        "worse. Attackers who do not know the defense stand here for no attack, and those who know it for attacks on "
-        "this metric. Families of distortions have the same weight. The gate is the untouched agreement of the metric "
-        "of the harness that agrees best. Pixel-wise distances and random weights are controls.",
+        "worse. Attackers along the gradient of another distance do not know the metric; those along its own, or with "
+        "queries to it, do. Families of distortions have the same weight. The gate is the untouched agreement of the "
+        "metric of the harness that agrees best. Pixel-wise distances and random weights are controls.",
         note="" if balls else "No attack was run, so the agreement and its worst case are the same.",
     )
     front = Chart(
@@ -195,7 +196,7 @@ def untouched_and_attacked(untouched: Blocks, met: Blocks) -> Blocks:
         (
             *(plain.conditions[c] for c in chosen),
             *(
-                {"dataset": own["dataset"], "distortion": own["distortion"], "attack": ball, "attacker": AWARE}
+                {"dataset": own["dataset"], "distortion": own["distortion"], "attack": ball, "attacker": _knowing(ball)}
                 for own, ball in zip(met.conditions, attacked, strict=True)
             ),
         ),
@@ -213,8 +214,13 @@ def untouched_and_attacked(untouched: Blocks, met: Blocks) -> Blocks:
 def _ball(condition: Mapping[str, str]) -> str:
     """Return an attack's label with its ball and whose gradient it follows, in words."""
     plain, along = BALL.sub("", condition["attack"]).replace(",]", "]").replace("[]", ""), condition["along"]
-    lent = "" if along in (OWN, QUERIES) else f" along the gradient of {along}"
+    lent = "" if along in (OWN, QUERIES) else f"{LENT}{along}"
     return f"{plain} within {condition['radius']}/255{lent}"
+
+
+def _knowing(ball: str) -> str:
+    """Return whether an attack, in words, knows the metric: it does unless it follows the gradient of another one."""
+    return UNAWARE if LENT in ball else AWARE
 
 
 def _flags(query: Query) -> dict[str, tuple[str, ...]]:

@@ -139,7 +139,7 @@ def _ranked(
 
 
 def _short(metric: str) -> str:
-    return metric.rpartition("/")[2]
+    return f"share {RECOGNISED}" if metric == RECOGNISED else metric.rpartition("/")[2]
 
 
 def _also(rules: Contest) -> str:

@@ -7,10 +7,12 @@ of the same 12 photographs.
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from imharness.contests import Contest, contest, share_of
 from imharness.ranking.tables import win_table
@@ -20,6 +22,7 @@ from imharness.results.gallery import Example, Panel
 from imharness.results.store import Store
 from imharness.tables import Blocks, Column, Value, Wins
 from imharness.tracks import TrackReport
+from imharness_leaderboard import pages
 
 NONE, JPEG, FLIP = "harness/none", "harness/jpeg[quality=50,subsampling=4:2:0]", "harness/flip[axis=horizontal]"
 MEDIAN, NOISE, PURIFIER = "acme/median[size=5]", "acme/noise[sigma=0.1]", "acme/a-purifier-with-a-long-name[steps=50]"
@@ -121,6 +124,14 @@ def crowd(copies: int) -> Blocks:
         for block in scores.values["d"]
     )
     return replace(scores, entries=tuple(sorted((*scores.entries, *labels))), values={"d": grown})
+
+
+@contextmanager
+def without_pictures() -> Iterator[None]:
+    """Leave out the pictures of a site, which take most of the time of its build, where nobody looks at them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages._Build, "_pictures", lambda build, board: [])
+        yield
 
 
 def crowd_report(scores: Blocks) -> TrackReport:

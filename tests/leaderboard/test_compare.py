@@ -1,11 +1,12 @@
 """The compare page: its filter, means over what entries share, and links."""
 
 import re
+from pathlib import Path
 from urllib.parse import urlencode
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page, expect
 
 from .browsing import read, settled
 from .conftest import ENTRIES, EVIL, paired
@@ -83,3 +84,18 @@ def test_a_link_pasted_into_the_open_page_is_followed(page: Page) -> None:
     comparison, _ = paired().stored()
     kept = [c for c, own in enumerate(comparison.conditions) if own.facets["metric"] == "m"]
     assert means(page) == pytest.approx(wanted(ENTRIES[1:3], kept)[0], rel=1e-9)
+
+
+def test_opened_from_a_file_a_page_says_what_is_missing_and_offers_nothing_that_does_not_work(
+    browser: Browser, built: Path, page: Page
+) -> None:
+    disk = browser.new_page()
+    for name in ("compare.html", "contest.html"):
+        disk.goto((built / name).as_uri())
+        expect(disk.locator(".needs-server")).to_be_visible()
+        expect(disk.locator(".needs-server")).to_contain_text("harness site serve")
+        for dead in (".bar", "[data-search]", "#compare"):
+            expect(disk.locator(f"{dead}:visible")).to_have_count(0)
+        settled(page, name)
+        expect(page.locator(".needs-server")).to_be_hidden()
+    disk.close()

@@ -36,6 +36,7 @@ from .contested import (
     crowd,
     crowd_report,
     report,
+    without_pictures,
 )
 
 WIDTHS = (1440, 1280, 768, 390)
@@ -332,7 +333,8 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     facts = {"tables": tuple(made.tables), "rankings": tuple(made.rankings), "charts": ()}
     own = board(comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts)
     store.save_board(own, {c.id: numbers for c, numbers in stored})
-    build_site(folder / "store", folder / "site")
+    with without_pictures():
+        build_site(folder / "store", folder / "site")
     with served(folder / "site") as found:
         yield found
 

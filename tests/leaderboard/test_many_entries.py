@@ -22,7 +22,7 @@ ENTRIES, BYTES, NODES = 2000, 2_000_000, 6000
 
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a site with one ranking of 2,000 entries; it has no pages of details, which are not looked at."""
+    """The folder of a site with one ranking of 2,000 entries, without their pages: only those of rows are looked at."""
     folder, made = tmp_path_factory.mktemp("many"), report()
     table, ranking = made.tables[0], made.rankings[0]
     jpeg = next(row for row in table.rows if row.label == JPEG)
@@ -43,7 +43,7 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     written = pages._Build._page
 
     def without_details(self: pages._Build, name: str, template: str, **facts: object) -> None:
-        if template != "details.html":
+        if template not in ("details.html", "entry.html"):
             written(self, name, template, **facts)
 
     with pytest.MonkeyPatch.context() as patched:

@@ -14,7 +14,7 @@ from imharness_leaderboard.pages import build_site
 
 from .browsing import opened, served, settled, watched
 from .conftest import board
-from .contested import NONE, blocks, crowd, crowd_report
+from .contested import NONE, blocks, crowd, crowd_report, without_pictures
 from .test_contest_page import AGREE, chosen, frozen, pick, result
 
 COPIES = 110
@@ -36,7 +36,8 @@ def address(made: tuple[Blocks, TrackReport], tmp_path_factory: pytest.TempPathF
     facts = {"tables": tuple(found.tables), "rankings": tuple(found.rankings), "charts": (), "entries": ()}
     own = board(comparisons=tuple(c for c, _ in stored), track="harness/crowd", title="Crowd", **facts)
     store.save_board(own, {c.id: numbers for c, numbers in stored})
-    build_site(folder / "store", folder / "site")
+    with without_pictures():
+        build_site(folder / "store", folder / "site")
     with served(folder / "site") as found:
         yield found
 

@@ -1,6 +1,8 @@
 """Honest packages import libraries where everybody does, at the top of a module; nobody is blamed for that."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,28 +14,46 @@ from imharness.testing import check_component
 from imharness.testing.audit import unwatched, watched
 from imharness.testing.samples import images as sample_images
 from imharness_submissions.opening import data_packages
+from imharness_submissions.sandbox import proxies
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec
-from imharness_submissions.sandbox.proxies import offer_of
+from imharness_submissions.sandbox.proxies import Sandboxed, offer_of
 
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("library", ["scipy", "cv2", "torchvision", "skimage", "kornia", "safetensors"])
-def test_a_library_at_the_top_of_a_module_is_no_attempt(sandbox: None, library: str, tmp_path: Path) -> None:
-    folder = laid_out([HERE / "libraries" / f"by_{library}.py"], tmp_path)
-    guest = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=PATIENT))
-    try:
-        (entry,) = offer_of(guest).entries(guest)
-        assert [entry.component.info.id] == [f"good/by-{library}"]
-        results = check_component(entry.component, seed=1)
-        wrong = [f"{result.check}: {result.message}" for result in results if result.status == "failed"]
-        purify = checked(entry.component, entry.component.build(CPU))
-        purify(sample_images(4, 32, 32, 1), ImageRng([1, 2, 3, 4]))
-        guest.end_task(failed=False)
-        assert (wrong, guest.attempts) == ([], [])
-    finally:
-        guest.kill()
+LIBRARIES = ("scipy", "cv2", "torchvision", "skimage", "kornia", "safetensors")
+
+
+@pytest.fixture(scope="module")
+def guest(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    """One package with a module for each library, whose text tells nothing: it is imported in a session at first."""
+    folder = laid_out((HERE / "libraries" / f"by_{library}.py" for library in LIBRARIES), tmp_path_factory.mktemp("by"))
+    found = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=PATIENT))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proxies, "foreseen", lambda folder, distribution: ())
+        yield found
+    found.kill()
+
+
+@pytest.fixture(scope="module")
+def offered(guest: Guest) -> Mapping[str, Sandboxed]:
+    """Return the defenses by their ids."""
+    found = [entry.component for entry in offer_of(guest).entries(guest)]
+    return {component.info.id: component for component in found if isinstance(component, Sandboxed)}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_library_at_the_top_of_a_module_is_no_attempt(
+    library: str, guest: Guest, offered: Mapping[str, Sandboxed]
+) -> None:
+    defense: Any = offered[f"good/by-{library}"]
+    results = check_component(defense, seed=1)
+    wrong = [f"{result.check}: {result.message}" for result in results if result.status == "failed"]
+    purify = checked(defense, defense.build(CPU))
+    purify(sample_images(4, 32, 32, 1), ImageRng([1, 2, 3, 4]))
+    guest.end_task(failed=False)
+    assert (wrong, guest.attempts) == ([], []), "those of describing them all included"
 
 
 def test_a_guest_that_starts_again_in_a_watched_part_is_not_what_is_watched(sandbox: None, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from tests.sandbox.conftest import PATIENT, laid_out
 
@@ -56,23 +57,39 @@ def test_a_session_imports_one_module_and_describing_imports_all(sandbox: None, 
 USES = """import sys
 
 ahead = "scipy.ndimage" in sys.modules
-import scipy.ndimage
+{}
 """
+READ, HIDDEN = "import scipy.ndimage", "if True:\n    import scipy.ndimage"
+"""An import that the text shows, and one that is only found when the package is described."""
 
 
-def test_libraries_that_a_package_imports_are_imported_once_for_all_sessions(sandbox: None, tmp_path: Path) -> None:
-    """By a first process that never sees the package, and only libraries that the harness itself brings."""
-    text = TELLS.format(name="one", other="scipy.ndimage").replace("import sys\n", USES)
-    (tmp_path / "one.py").write_text(text.replace('("scipy.ndimage" in sys.modules)', "ahead"))
+@pytest.mark.parametrize(("imports", "seen"), [(READ, True), (HIDDEN, False)], ids=["read", "learnt"])
+def test_libraries_that_a_package_imports_are_imported_once_for_all_sessions(
+    sandbox: None, tmp_path: Path, imports: str, seen: bool
+) -> None:
+    """By a first process that never sees the package, and only libraries that the harness itself brings.
+
+    A gradient in a session imports none: sympy is ahead where the text shows more than gradients of numbers.
+    """
+    text = TELLS.format(name="one", other="scipy.ndimage").replace("import sys\n", USES.format(imports))
+    (tmp_path / "one.py").write_text(
+        text.replace('("scipy.ndimage" in sys.modules)', 'int(ahead and "sympy" not in sys.modules)')
+    )
     folder = tmp_path / "package"
     folder.mkdir()
     laid_out([tmp_path / "one.py"], folder)
     guest = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=PATIENT))
     try:
         (entry,) = offer_of(guest).entries(guest)
+        assert (guest._jail is not None) == seen, "the first process is started again for what it lacks alone"
         assert "scipy.ndimage" in guest.spec.libraries
         purify = entry.component.build(torch.device("cpu"))  # type: ignore[attr-defined]
-        assert purify(torch.rand(1, 3, 8, 8), ImageRng([0])).all(), "it was there before the package was"
+        for _ in range(2):
+            leaf = torch.rand(1, 3, 8, 8).requires_grad_(True)
+            white = purify(leaf, ImageRng([0]))
+            assert white.eq(1).all(), "it was there before the package was"
+            (gradient,) = torch.autograd.grad(white, leaf, torch.ones_like(white))
+            assert not gradient.any()
         guest.end_task(failed=False)
     finally:
         guest.kill()
@@ -80,5 +97,9 @@ def test_libraries_that_a_package_imports_are_imported_once_for_all_sessions(san
 
 def test_only_public_modules_of_known_libraries_are_imported_ahead() -> None:
     told = ["os", "scipy.ndimage.filters", "imharness_submissions", "torch._C", "scipy", "numpy.__main__", "cv2;x"]
-    assert of_libraries(told) == ("scipy", "scipy.ndimage.filters")
+    assert of_libraries([*told, "imharness.cli", "imharness.stats"]) == (
+        "scipy",
+        "imharness.stats",
+        "scipy.ndimage.filters",
+    )
     assert len(of_libraries(f"scipy.m{k}" for k in range(10_000))) == MOST

@@ -1,8 +1,10 @@
 """Wheels of strangers, and a profile small enough to run them in a test."""
 
 import hashlib
+import shutil
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -76,20 +78,36 @@ def wheel_of(module: Path, folder: Path, *further: Path) -> Path:
 
 
 @pytest.fixture
+def store(listed: Path, tmp_path: Path) -> Path:
+    """Return a copy of the store that a module lists entries in, in which something can be accepted."""
+    return Path(shutil.copytree(listed, tmp_path / "store"))
+
+
+@pytest.fixture
 def submission(tmp_path: Path) -> MakeSubmission:
     """Return a function: module of tests/sandbox -> a submission's folder with a wheel of it, and of further ones."""
+    return partial(submission_in, tmp_path)
 
-    def make(module: str, entries: str, *further: str, claims: str = "", sha256: str = "") -> Path:
-        wheel = wheel_of(HOSTILE / f"{module}.py", tmp_path, *(HOSTILE / f"{own}.py" for own in further))
-        name = Path(module).stem.replace("_", "-")
-        folder = tmp_path / "submissions" / name
-        folder.mkdir(parents=True)
-        digest = sha256 or hashlib.sha256(wheel.read_bytes()).hexdigest()
-        (folder / "submission.toml").write_text(
-            f'format = 1\nsummary = "A defense for tests."\nauthors = ["A stranger"]\ncontact = "a@b.example"\n'
-            f'licence = "MIT"\nextra_training_data = "none"\n[package]\nname = "{name}"\nversion = "1.0"\n'
-            f'sha256 = "{digest}"\nfile = "../../{wheel.name}"\n[hardware]\nmemory_gib = 3\n{entries}\n{claims}\n'
-        )
-        return folder
 
-    return make
+def submission_in(place: Path, module: str, entries: str, *further: str, claims: str = "", sha256: str = "") -> Path:
+    """Write a submission of modules of tests/sandbox below a folder, with its wheel; return its own folder."""
+    wheel = wheel_of(HOSTILE / f"{module}.py", place, *(HOSTILE / f"{own}.py" for own in further))
+    name = Path(module).stem.replace("_", "-")
+    folder = place / "submissions" / name
+    folder.mkdir(parents=True)
+    digest = sha256 or hashlib.sha256(wheel.read_bytes()).hexdigest()
+    (folder / "submission.toml").write_text(
+        f'format = 1\nsummary = "A defense for tests."\nauthors = ["A stranger"]\ncontact = "a@b.example"\n'
+        f'licence = "MIT"\nextra_training_data = "none"\n[package]\nname = "{name}"\nversion = "1.0"\n'
+        f'sha256 = "{digest}"\nfile = "../../{wheel.name}"\n[hardware]\nmemory_gib = 3\n{entries}\n{claims}\n'
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def module_folder(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a folder for what several tests of a module read, and keep unpacked packages there meanwhile."""
+    place = tmp_path_factory.mktemp("shared")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+        yield place

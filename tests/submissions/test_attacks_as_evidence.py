@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.conftest import Harness
 from tests.submissions.conftest import MakeSubmission, wheel_of
 from tests.submissions.test_evidence import told, value
 from tests.submissions.test_run import entry
@@ -54,7 +52,9 @@ def test_images_are_refused_in_one_line_that_says_how_an_attack_is_handed_in(tra
     assert not (tmp_path / "e").exists()
 
 
-def test_an_evaluator_lowers_values_once_it_is_accepted(submission: MakeSubmission, tmp_path: Path) -> None:
+def test_an_evaluator_lowers_values_once_it_is_accepted(
+    submission: MakeSubmission, tmp_path: Path, no_site: None
+) -> None:
     """In a season, where the whole board is of one secret split; only the right answers are known to the board."""
     (tmp_path / "seed").write_text("5a" * 32 + "\n")
     profile, store = profile_of(tmp_path, MEMBERSHIP), tmp_path / "store"
@@ -83,7 +83,7 @@ def test_an_evaluator_lowers_values_once_it_is_accepted(submission: MakeSubmissi
 
 
 def test_an_attack_that_gets_the_network_is_installed_and_accepted_by_its_id(
-    submission: MakeSubmission, tmp_path: Path
+    submission: MakeSubmission, tmp_path: Path, harness_forked: Harness
 ) -> None:
     profile, store = profile_of(tmp_path, RECONSTRUCTION), tmp_path / "store"
     where = ("--store", store, "--site", tmp_path / "site")
@@ -96,12 +96,10 @@ def test_an_attack_that_gets_the_network_is_installed_and_accepted_by_its_id(
     assert "`harness submissions decide ID accepted`" in said
 
     with zipfile.ZipFile(wheel_of(PACKAGE, tmp_path)) as wheel:
-        wheel.extractall(tmp_path / "installed")
+        wheel.extractall(tmp_path / "site-packages")
 
     def done(*words: object) -> None:
-        line = [sys.executable, "-c", "from imharness.cli import main; main()", *map(str, words)]
-        environment = os.environ | {"PYTHONPATH": str(tmp_path / "installed")}
-        ran = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
+        ran = harness_forked(*map(str, words), cwd=tmp_path, packages=("breaker",))
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
     label = "harness/lenet + harness/plain-gradient"

@@ -1,7 +1,6 @@
 """Evidence against listed entries: accepted pieces lower a value and name their author, all others are refused."""
 
 import json
-import shutil
 import struct
 import zipfile
 import zlib
@@ -13,6 +12,7 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 from PIL import Image
+from tests.conftest import without_site
 from tests.submissions.conftest import MakeSubmission
 from tests.submissions.test_run import entry, silent
 
@@ -49,21 +49,20 @@ def told(*words: object) -> Result:
     return CliRunner().invoke(cli, [str(word) for word in words])
 
 
-@pytest.fixture(scope="module")
-def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a store in which a weak attack was run against three defenses."""
-    root = tmp_path_factory.mktemp("listed")
-    (root / "tiny.toml").write_text(PROFILE)
+def listed_by(root: Path, profile: str, *words: object) -> Path:
+    """Run a profile below a folder, and return the store."""
+    (root / "tiny.toml").write_text(profile)
     where = ("--store", root / "store", "--site", root / "site", "--profile", root / "tiny.toml")
-    done = told("run", "--all", *where, "--limit", 12, "--device", "cpu", "--workers", 0, "--progress", "none")
+    with without_site():
+        done = told("run", "--all", *where, *words, "--device", "cpu", "--workers", 0, "--progress", "none")
     assert done.exit_code == 0, done.output
     return root / "store"
 
 
-@pytest.fixture
-def store(listed: Path, tmp_path: Path) -> Path:
-    """Return a copy of the store, in which evidence can be accepted."""
-    return Path(shutil.copytree(listed, tmp_path / "store"))
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store in which a weak attack was run against three defenses."""
+    return listed_by(tmp_path_factory.mktemp("listed"), PROFILE, "--limit", 12)
 
 
 @pytest.fixture
@@ -283,15 +282,22 @@ def test_arrays_hold_eight_bits_and_no_nan(started: Break) -> None:
             read_evidence(with_array(started(name=f"evidence-{n}"), array))
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked(started: Break) -> None:
-    folder = started()
-    head = b"\x93NUMPY\x01\x00"
+def bomb(folder: Path) -> None:
+    """Name an array of 900 MB that takes four on the disk."""
     facts = b"{'descr': '|u1', 'fortran_order': False, 'shape': (30000, 10000, 3), }\n"
-    with zipfile.ZipFile(folder / "images.npz", "w", zipfile.ZIP_DEFLATED) as file, file.open("own.npy", "w") as member:
-        member.write(head + struct.pack("<H", len(facts)) + facts)
+    with (
+        zipfile.ZipFile(folder / "images.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file,
+        file.open("own.npy", "w") as member,
+    ):
+        member.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(facts)) + facts)
         for _ in range(900):
             member.write(bytes(1_000_000))
     change(folder, f"images/{first(folder).name}", "images.npz:own")
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(started: Break) -> None:
+    folder = started()
+    bomb(folder)
     with pytest.raises(UsageError, match="bytes of arrays; at most"):
         read_evidence(folder)
     chunk = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)

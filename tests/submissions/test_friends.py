@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.submissions.conftest import PROFILE, MakeSubmission
 from tests.submissions.test_decide import SHOWN, notes, told
+from tests.submissions.test_evidence import listed_by
 from tests.submissions.test_honest import board_of
 from tests.submissions.test_run import entry
 
@@ -17,19 +18,30 @@ def worst(store: Path) -> dict[str, float | None]:
     return {row.label: row.values["worst"].value for row in table.rows}
 
 
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the store of the baselines."""
+    return listed_by(tmp_path_factory.mktemp("listed"), PROFILE.replace('["none"]', '["none", "jpeg"]'), "--limit", 12)
+
+
 @pytest.mark.parametrize(
     ("package", "kind", "friend"),
     [("reads_corners", "metric", "friend/signs-corners"), ("shuffles_pixels", "attack", "friend/sorts-pixels")],
 )
 def test_a_judge_and_its_friend_move_no_number_until_a_person_accepts_the_judge(
-    submission: MakeSubmission, tmp_path: Path, no_site: None, package: str, kind: str, friend: str
+    submission: MakeSubmission,
+    listed: Path,
+    store: Path,
+    tmp_path: Path,
+    no_site: None,
+    package: str,
+    kind: str,
+    friend: str,
 ) -> None:
     """Accepted, as if it decided at once, the judge changes others' numbers, and its friend gains on no defense."""
-    profile, store, judge = tmp_path / "tiny.toml", tmp_path / "store", f"blind/{package.replace('_', '-')}"
-    profile.write_text(PROFILE.replace('["none"]', '["none", "jpeg"]'))
+    profile, judge = listed.parent / "tiny.toml", f"blind/{package.replace('_', '-')}"
     place = ("--store", store, "--site", tmp_path / "site")
     where = (*place, "--profile", profile, "--device", "cpu", "--limit", "12", "--workers", "0")
-    assert told("run", "--all", *where, "--progress", "none").exit_code == 0
     before = worst(store)
     strengths = "strengths = { weak = {}, medium = {}, strong = {} }\n" if kind == "attack" else ""
     folder = submission(f"blind/{package}", entry(judge, kind) + strengths + entry(friend))

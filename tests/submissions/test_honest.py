@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.conftest import TEMPLATE
+from tests.conftest import TEMPLATE, without_site
 from tests.submissions.conftest import METADATA, PROFILE, MakeSubmission, zipped
 from tests.submissions.test_run import entry
 from tests.submissions.test_tracks import MEMBERSHIP, PERCEPTUAL, profile_of
@@ -22,8 +22,9 @@ INVERTED = """
 [tracks."harness/reconstruction"]
 select = { dataset = ["harness/thumbnails[size=20]"], model = ["harness/lenet"], attack = ["idlg"], \
 defense = ["plain-gradient"], metric = ["psnr"] }
-options = { epochs = 1, batch_size = 64, learning_rate = 0.05, judge = "harness/convnet8[width=2]", attacked = 2, \
+options = { epochs = 1, batch_size = 64, learning_rate = 0.05, judge = "harness/convnet8[width=2]", attacked = 1, \
 gradients_only = ["harness/idlg"] }
+parameters."harness/idlg" = { iterations = 300 }
 """
 """A network whose gradients are inverted within seconds: a model is ranked where the attack converged."""
 
@@ -54,7 +55,8 @@ def computed(folder: Path, profile: Path, store: Path, limit: int) -> Submission
     """Run a submission on a store that nobody has used, and then what it is compared with."""
     where = ("--store", store, "--site", store.parent / "site", "--profile", profile, "--device", "cpu")
     where = (*where, "--limit", str(limit), "--workers", "0")
-    harness("submissions", "run", folder, *where)
+    with without_site():
+        harness("submissions", "run", folder, *where)
     stored = json.loads((store / "submissions" / f"{folder.name}.json").read_text())
     harness("run", "--all", *where, "--progress", "none")
     report = SubmissionReport.model_validate(stored["report"])

@@ -4,7 +4,6 @@ import hashlib
 import json
 import shutil
 import struct
-import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests.submissions.conftest import MakeSubmission
-from tests.submissions.test_evidence import change, first, told, value
+from tests.submissions.test_evidence import bomb, change, first, listed_by, told, value
 from tests.submissions.test_run import entry, silent
 
 from imharness.errors import UsageError
@@ -64,17 +63,7 @@ def judged(root: Path) -> Path:
 def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a store in which an attack that breaks nothing was run on three metrics."""
     root = tmp_path_factory.mktemp("listed")
-    (root / "tiny.toml").write_text(PROFILE.format(judged(root / "bapps")))
-    where = ("--store", root / "store", "--site", root / "site", "--profile", root / "tiny.toml")
-    done = told("run", "--all", *where, "--device", "cpu", "--workers", 0, "--progress", "none")
-    assert done.exit_code == 0, done.output
-    return root / "store"
-
-
-@pytest.fixture
-def store(listed: Path, tmp_path: Path) -> Path:
-    """Return a copy of the store, in which evidence can be accepted."""
-    return Path(shutil.copytree(listed, tmp_path / "store"))
+    return listed_by(root, PROFILE.format(judged(root / "bapps")))
 
 
 @pytest.fixture
@@ -191,19 +180,6 @@ def one_value(folder: Path) -> None:
     own = np.asarray(Image.open(first(folder))).copy()
     own[0, 0, 0] = own[0, 0, 0] - 60
     Image.fromarray(own).save(first(folder))
-
-
-def bomb(folder: Path) -> None:
-    """Name an array of 900 MB that takes less than one on the disk."""
-    facts = b"{'descr': '|u1', 'fortran_order': False, 'shape': (30000, 10000, 3), }\n"
-    with (
-        zipfile.ZipFile(folder / "images.npz", "w", zipfile.ZIP_DEFLATED) as file,
-        file.open("own.npy", "w") as member,
-    ):
-        member.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(facts)) + facts)
-        for _ in range(900):
-            member.write(bytes(1_000_000))
-    change(folder, f"images/{first(folder).name}", "images.npz:own")
 
 
 def linked(folder: Path) -> None:

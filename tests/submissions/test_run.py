@@ -1,14 +1,15 @@
 """From a manifest to the site: a run, its report, the ledger, and the same again."""
 
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 from click.testing import CliRunner
 from tests.leaderboard.conftest import board, save
-from tests.submissions.conftest import MakeSubmission
+from tests.submissions.conftest import PROFILE, submission_in
 
 from imharness.cli.commands import build_site
 from imharness.errors import DamagedError, StoreError, UsageError
@@ -54,21 +55,52 @@ def run(folder: Path, root: Path, profile: Path) -> SubmissionReport:
     return run_submission(Run(folder, Store(root), load_profile(str(profile)), limit=12), silent, Seen)
 
 
-def test_an_honest_defense_is_measured_ranked_and_reproduced(
-    submission: MakeSubmission, tmp_path: Path, profile: Path
+class Honest(NamedTuple):
+    """A folder with `submissions/median`, the `store` of its run and nothing else, and what was seen of that run."""
+
+    folder: Path
+    report: SubmissionReport
+    states: Sequence[RunState]
+
+
+@pytest.fixture(scope="module")
+def honest(module_folder: Path) -> Honest:
+    """Return the run of a defense in a store of its own."""
+    place = module_folder / "honest"
+    place.mkdir()
+    (place / "tiny.toml").write_text(PROFILE)
+    report = run(submission_in(place, "honest/median", entry("good/median")), place / "store", place / "tiny.toml")
+    return Honest(place, report, tuple(Seen.states))
+
+
+def test_a_defense_alone_in_a_store_is_accepted_and_the_board_says_what_it_lacks(
+    honest: Honest, tmp_path: Path
 ) -> None:
+    store = Path(shutil.copytree(honest.folder / "store", tmp_path / "store"))
+    place = ["--store", str(store), "--site", str(tmp_path / "site")]
+    done = CliRunner().invoke(decide, ["median", "accepted", "--reason", "read its code", *place])
+    assert done.exit_code == 0, done.output
+    board = Store(store).board("harness/iqa")
+    assert board is not None
+    (ranking,) = board.rankings
+    assert not ranking.winner
+    assert "harness/none" in ranking.claim
+    assert (tmp_path / "site" / "iqa.html").is_file()
+
+
+def test_an_honest_defense_is_measured_ranked_and_reproduced(honest: Honest, tmp_path: Path, profile: Path) -> None:
     claims = (
         '[[claims]]\ntrack = "harness/iqa"\ntable = "{table}"\nrow = "good/median"\ncolumn = "{column}"\n'
         "value = {value}\ntolerance = 0.001\n"
     )
-    root = tmp_path / "store"
-    report = run(submission("honest/median", entry("good/median")), root, profile)
+    shutil.copytree(honest.folder, tmp_path, dirs_exist_ok=True)
+    root, report = tmp_path / "store", honest.report
     assert report.flags() == (), report.flags()
     assert report.isolation.startswith("bubblewrap")
     assert report.cells
     assert not report.failed
-    assert Seen.states[-1].state == "finished"
-    assert any(state.left_s for state in Seen.states)
+    assert honest.states[-1].state == "finished"
+    assert any(state.left_s for state in honest.states)
     (audit,) = report.gradient_audits
     assert {"its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"} == {
         gain.way for gain in audit.gains
@@ -139,27 +171,40 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(
     assert Ledger(root).active() == []
 
 
-def test_gradients_that_lie_are_flagged(submission: MakeSubmission, tmp_path: Path, profile: Path) -> None:
+@pytest.fixture(scope="module")
+def judged(module_folder: Path) -> tuple[SubmissionReport, Store]:
+    """Return the report of a package whose gradients lie and that writes outside its folder, and the store."""
+    place = module_folder / "judged"
+    place.mkdir()
+    (place / "tiny.toml").write_text(PROFILE)
+    further = ("blind/knows_rounding", "blind/walks_back", "hostile/writes_outside")
+    folder = submission_in(place, "hostile/wrong_gradient", "".join(map(entry, [*LYING, WRITES])), *further)
+    return run(folder, place / "store", place / "tiny.toml"), Store(place / "store")
+
+
+LYING = ("evil/wrong-gradient", "blind/knows-rounding", "blind/walks-back")
+WRITES = "evil/writes-outside"
+
+
+def test_gradients_that_lie_are_flagged(judged: tuple[SubmissionReport, Store]) -> None:
     """So is another function for images of 8 bits."""
-    ids = ("evil/wrong-gradient", "blind/knows-rounding", "blind/walks-back")
-    folder = submission("hostile/wrong_gradient", "".join(map(entry, ids)), "blind/knows_rounding", "blind/walks_back")
-    report = run(folder, tmp_path / "store", profile)
-    wrong, *others = ([flag for flag in report.flags() if flag.startswith(f"{id}:")] for id in ids)
+    report, _ = judged
+    wrong, *others = ([flag for flag in report.flags() if flag.startswith(f"{id}:")] for id in LYING)
     assert any("misleading gradients" in flag for flag in wrong), report.flags()
     assert any("not the function's own misleads attacks" in flag for flag in wrong), "finite differences say so, too"
-    audit = next(own for own in report.gradient_audits if own.component == ids[0])
+    audit = next(own for own in report.gradient_audits if own.component == LYING[0])
     assert audit.worst.gain > max(g.gain for g in audit.gains if g.way == "its own gradient") + 0.05
     for flags in others:
         assert any("images of 8 bits get another function than others" in flag for flag in flags), report.flags()
 
 
-def test_what_a_package_tried_stands_in_the_report(submission: MakeSubmission, tmp_path: Path, profile: Path) -> None:
-    root = tmp_path / "store"
-    report = run(submission("hostile/writes_outside", entry("evil/writes-outside")), root, profile)
+def test_what_a_package_tried_stands_in_the_report(judged: tuple[SubmissionReport, Store]) -> None:
+    report, store = judged
     assert any("tried to write /usr/evil" in line for line in report.attempts)
-    records = [Store(root).record(cell.key) for cell in report.cells]
+    records = [store.record(cell.key) for cell in report.cells if WRITES in cell.address]
+    assert records
     assert any("tried to write /usr/evil" in note for record in records if record is not None for note in record.notes)
-    assert Ledger(root).lines()[-1].decision == "flagged"
+    assert Ledger(store.address).lines()[-1].decision == "flagged"
 
 
 def test_an_edited_ledger_is_noticed(tmp_path: Path) -> None:

@@ -45,7 +45,6 @@ def test_a_denormal_release_is_flagged_and_wins_only_if_a_person_takes_the_flag_
     store, label = tmp_path / "store", "acme/odd-release[how=small]"
     where = ("--store", store, "--site", tmp_path / "site")
     folder = package("membership_cheats", "OddRelease", entry("acme/odd-release") + 'parameters = { how = "small" }\n')
-    harness("submissions", "validate", folder)
     options = ("--profile", profile_of(tmp_path, MEMBERSHIP), "--device", "cpu", "--limit", "4", "--workers", "0")
     done = CliRunner().invoke(cli, [str(word) for word in ("submissions", "run", folder, *where, *options)])
     assert done.exit_code == 1

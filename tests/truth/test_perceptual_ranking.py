@@ -29,12 +29,17 @@ KNOWS, GUESSES, TURNS, TWIN = "harness/knows", "harness/guesses", "harness/turns
 
 
 def study(
-    right: Mapping[str, np.ndarray], attacked: Mapping[str, np.ndarray], controls: Mapping[str, str], judges: int = 5
+    right: Mapping[str, np.ndarray],
+    attacked: Mapping[str, np.ndarray],
+    controls: Mapping[str, str],
+    judges: int = 5,
+    lent: Mapping[str, np.ndarray] | None = None,
 ) -> TrackReport:
     """Return the report on choices of 15 photographs in two families of 60 and 30.
 
-    `right`: metric -> whether it chooses as people, for all 90 choices; `attacked`: the same under an attack. Four of
-    five people find alternative 0 nearer, or as many as `judges` say.
+    `right`: metric -> whether it chooses as people, for all 90 choices; `attacked`: the same under an attack along its
+    own gradient; `lent`: the same under one along that of another distance. Four of five people find alternative 0
+    nearer, or as many as `judges` say.
     """
     share = np.full(90, (judges // 5) / judges if judges else 0.0)
     proxy = "" if judges else "the order of strengths"
@@ -49,23 +54,24 @@ def study(
         rows = choices(pairs, share[own], family=family, sources=sources, judges=judges, proxy=proxy)
         distance += rows
         for row in rows:
-            if row["choice"] == 0 and row["metric"] in attacked:
-                i = int(row["name"].split("/")[1]) + own.start
-                after = row["distance"] if attacked[row["metric"]][i] else 9.0
-                hits.append(_hit(row, after))
+            for along, known in (("own", attacked), ("x/other", lent or {})):
+                if row["choice"] == 0 and row["metric"] in known:
+                    i = int(row["name"].split("/")[1]) + own.start
+                    after = row["distance"] if known[row["metric"]][i] else 9.0
+                    hits.append(_hit(row, after, along))
     marks = [{"kind": "metric", "label": label, "control": why} for label, why in controls.items()]
     marks.append({"kind": "metric", "label": "harness/none", "control": ""})
     steps = {"distance": distance, "components": marks, **({"attack": hits} if hits else {})}
     return report(Simulated(**steps))
 
 
-def _hit(row: Mapping[str, Any], after: float) -> dict[str, Any]:
+def _hit(row: Mapping[str, Any], after: float, along: str = "own") -> dict[str, Any]:
     about = {name: row[name] for name in ("metric", "dataset", "name", "reference", "photograph", "family", "severity")}
     return {
         **about,
         "attack": "x/ball[radius=0.0156863,alpha=0.1,steps=4]",
         "radius": 4,
-        "along": "own",
+        "along": along,
         "before": row["distance"],
         "after": after,
     }
@@ -95,10 +101,25 @@ def test_what_an_attack_turns_does_not_win_and_what_knows_the_label_does() -> No
     assert rows[KNOWS]["worst"].value == pytest.approx(0.8 / people)
     assert rows[TURNS]["utility"].value == pytest.approx(0.8 / people)
     assert rows[TURNS]["worst"].value == pytest.approx((0.8 * 2 + 0.2) / 3 / people)
-    assert rows[TURNS]["aware"].value == pytest.approx((0.8 * 2 + 0.2) / 3 / people)
-    assert rows[TURNS]["unaware"].value == pytest.approx(0.8 / people)
+    assert rows[TURNS]["aware"].missing == "no attack was run both ways"
     assert ranking.places[TURNS].broken_by["x/ball[steps=4] within 4/255"] == pytest.approx(1 / 3)
     assert [row.label for row in found.tables[0].rows] == [KNOWS, TURNS, GUESSES]
+
+
+def test_attackers_know_a_metric_who_follow_its_own_gradient_and_those_along_another_do_not() -> None:
+    """Along another gradient every sixth choice is turned, along its own every third; untouched choices are neither."""
+    sixth, third = np.arange(90) % 6 > 0, np.arange(90) % 3 > 0
+    right = {KNOWS: KNOWN, TURNS: KNOWN, GUESSES: guesses(1)}
+    own, lent = ({KNOWS: KNOWN, TURNS: turned, GUESSES: guesses(1)} for turned in (third, sixth))
+    found = study(right, own, {GUESSES: "a guess"}, lent=lent)
+    rows, people = cells(found), (0.8**2 + 0.2**2) * 5 / 4 - 1 / 4
+    assert rows[TURNS]["unaware"].value == pytest.approx((0.8 * 5 + 0.2) / 6 / people)
+    assert rows[TURNS]["aware"].value == pytest.approx((0.8 * 2 + 0.2) / 3 / people)
+    moved = found.rankings[0].places[TURNS].moved
+    assert moved is not None
+    assert moved.before > moved.after
+    assert found.rankings[0].places[KNOWS].moved.change.value == 0
+    assert any(finding.kind == "moves" and finding.entry == TURNS for finding in found.rankings[0].findings)
 
 
 def test_a_stranger_s_metric_does_not_set_the_gate_of_the_others() -> None:

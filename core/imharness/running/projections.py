@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 import torch.nn.functional as F
@@ -141,7 +142,7 @@ def _contrast(images: Images, parted: torch.Tensor | None = None) -> torch.Tenso
     return about.flatten(1).mean(dim=1).sqrt()
 
 
-def follow_scores(score: Callable[[Images], Scores], images: Images, drawn: ImageRng) -> Followed:
+def follow_scores(score: Callable[[Images], Scores], images: Images, drawn: ImageRng, *, together: int = 1) -> Followed:
     """Compare the gradient of scores with queries: 72 of them and one pass back for each image.
 
     The cosine is that of the slopes that the gradient promises and those found, over `DIRECTIONS` changes, at the size
@@ -154,6 +155,8 @@ def follow_scores(score: Callable[[Images], Scores], images: Images, drawn: Imag
         score: ``(N, 3, H, W)`` -> scores ``(N,)``, of each image alone.
         images: float32 ``(N, 3, H, W)`` in [0, 1], multiples of 1/255, and so is what is asked about.
         drawn: draws the changes, from one stream for each image.
+        together: how many queries about each image are in one call, which has all N images so many times, one after
+            the other. More than 1 are faster for small images, but a score that cheats could tell queries by it.
     """
     leaf = images.clone().requires_grad_(True)
     with torch.enable_grad():
@@ -161,7 +164,7 @@ def follow_scores(score: Callable[[Images], Scores], images: Images, drawn: Imag
         if scores.requires_grad:
             (gradient,) = torch.autograd.grad(scores.sum(), leaf, allow_unused=True)
     gradient = torch.zeros_like(images) if gradient is None else gradient.nan_to_num()
-    parts = [_slopes(side, score, gradient, images, drawn) for side in _sides(*images.shape[2:])]
+    parts = [_slopes(side, score, gradient, images, drawn, together) for side in _sides(*images.shape[2:])]
     cosines, answers = (torch.stack(part) for part in zip(*parts, strict=True))
     least = cosines.nan_to_num(torch.inf).amin(dim=0)
     told = least.where(least.isfinite(), torch.nan)
@@ -170,19 +173,26 @@ def follow_scores(score: Callable[[Images], Scores], images: Images, drawn: Imag
 
 
 def _slopes(
-    side: int, score: Callable[[Images], Scores], gradient: Images, images: Images, drawn: ImageRng
+    side: int, score: Callable[[Images], Scores], gradient: Images, images: Images, drawn: ImageRng, together: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the cosine and the largest change of the score of each image for squares of one size."""
     most = gradient.abs().flatten(1).kthvalue(max(1, int(0.99 * gradient[0].numel())), dim=1).values
     cut = gradient.clamp(-most[:, None, None, None], most[:, None, None, None])
-    found, said = [], []
-    for _ in range(DIRECTIONS):
-        change = LEVEL * _spread(_signs(_gathered(images, side), drawn), side, images)
-        ahead, behind = storable(images + change), storable(images - change)
-        with torch.no_grad():
-            found.append(double(score(ahead) - score(behind)))
-        said.append(torch.stack([double(own * (ahead - behind)).flatten(1).sum(dim=1) for own in (gradient, cut)]))
-    slopes, promised = torch.stack(found, dim=-1), torch.stack(said, dim=-1)
+    found, said = list[Scores](), list[torch.Tensor]()
+
+    def queries() -> Iterator[Images]:
+        for _ in range(DIRECTIONS):
+            change = LEVEL * _spread(_signs(_gathered(images, side), drawn), side, images)
+            ahead, behind = storable(images + change), storable(images - change)
+            said.append(torch.stack([double(own * (ahead - behind)).flatten(1).sum(dim=1) for own in (gradient, cut)]))
+            yield from (ahead, behind)
+
+    left = queries()
+    with torch.no_grad():
+        while some := list(islice(left, together)):
+            found.append(score(torch.cat(some)))
+    ahead, behind = torch.cat(found).view(DIRECTIONS, 2, len(images)).unbind(dim=1)
+    slopes, promised = double(ahead - behind).T, torch.stack(said, dim=-1)
     sizes = slopes.norm(dim=-1) * promised.norm(dim=-1)
     cosine = ((slopes * promised).sum(dim=-1) / sizes.clamp(min=1e-30)).amax(dim=0)
     seen = (slopes != 0).any(dim=-1) | (promised[0] != 0).any(dim=-1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -21,7 +21,6 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves
 
 from imharness.errors import ContractError, Unavailable
 
@@ -162,16 +161,16 @@ class _Places(TorchDispatchMode):
     ) -> Any:
         kwargs = dict(kwargs or {})
         asked = kwargs.get("device")
-        leaves, shape = tree_flatten((tuple(args), kwargs))
-        placed = any(isinstance(x, _Placed) for x in leaves)
+        given = [x for x in _leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        placed = any(isinstance(x, _Placed) for x in given)
         if not placed and (asked is None or _indexed(asked, self._place) != self._place):
             return func(*args, **kwargs)
         self._note(func, args, asked, placed)
-        places = self._result_places(func, leaves, shape, asked)
-        held = [x.held if isinstance(x, _Placed) else x for x in leaves]
-        if any(isinstance(x, torch.Tensor) and x.is_meta for x in held):
+        places = self._result_places(func, given, args, kwargs, asked)
+        same = {id(x.held if isinstance(x, _Placed) else x): x for x in given}
+        held_args, held_kwargs = _changed((args, kwargs), lambda x: x.held if isinstance(x, _Placed) else x)
+        if any(x.is_meta for x in given if not isinstance(x, _Placed)):
             raise Unavailable(f"{func} got a tensor without values, which the simulated accelerator cannot follow")
-        held_args, held_kwargs = shape.unflatten(held)
         if asked is not None:
             held_kwargs["device"] = CPU
         with torch._C._AutoDispatchBelowAutograd():
@@ -179,7 +178,6 @@ class _Places(TorchDispatchMode):
         if torch.Tag.inplace_view in func.tags:
             with no_dispatch():
                 func(*args, **kwargs)
-        same = {id(own): outer for own, outer in zip(held, leaves, strict=True) if isinstance(own, torch.Tensor)}
         return self._returned(result, places, same)
 
     def _note(self, func: Any, args: Sequence[Any], asked: Any, placed: bool) -> None:
@@ -196,12 +194,13 @@ class _Places(TorchDispatchMode):
         if line:
             count[line] += 1
 
-    def _result_places(self, func: Any, leaves: list[Any], shape: TreeSpec, asked: Any) -> list[torch.device]:
+    def _result_places(
+        self, func: Any, given: list[torch.Tensor], args: Sequence[Any], kwargs: dict[str, Any], asked: Any
+    ) -> list[torch.device]:
         """Return the device of each tensor of the result; the last device also counts for all further tensors."""
-        given = [x for x in leaves if isinstance(x, torch.Tensor)]
         if asked is None and all(isinstance(x, _Placed) for x in given):
             return [self._place]
-        fakes, options = shape.unflatten([self._fake(x) if isinstance(x, torch.Tensor) else x for x in leaves])
+        fakes, options = _changed((args, kwargs), lambda x: self._fake(x) if isinstance(x, torch.Tensor) else x)
         if asked is not None:
             options["device"] = _indexed(asked, self._place)
         try:
@@ -213,7 +212,7 @@ class _Places(TorchDispatchMode):
                 where, found = _culprit(), " and ".join(sorted(map(str, places)))
                 raise ContractError(f"{where and f'{where}: '}{func} got tensors on {found}") from None
             return list(places) if asked is None else [_indexed(asked, self._place)]
-        return [x.device for x in tree_leaves(found) if isinstance(x, torch.Tensor)] or [self._place]
+        return [x.device for x in _leaves(found) if isinstance(x, torch.Tensor)] or [self._place]
 
     def _fake(self, x: torch.Tensor) -> FakeTensor:
         shell = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
@@ -221,7 +220,6 @@ class _Places(TorchDispatchMode):
 
     def _returned(self, result: Any, places: list[torch.device], same: Mapping[int, Any]) -> Any:
         """Return a result on its device; a tensor that was changed in place is returned as the same object."""
-        leaves, shape = tree_flatten(result)
         left = iter(places)
 
         def one(x: Any) -> Any:
@@ -230,7 +228,7 @@ class _Places(TorchDispatchMode):
             place = next(left, places[-1])
             return same[id(x)] if id(x) in same else (self._placed(x) if place == self._place else x)
 
-        return shape.unflatten([one(x) for x in leaves])
+        return _changed(result, one)
 
     def _placed(self, held: torch.Tensor) -> _Placed:
         if self._place != MAC:
@@ -240,6 +238,27 @@ class _Places(TorchDispatchMode):
                 f"{MAC} has no {str(held.dtype).removeprefix('torch.')}; {_culprit() or 'a network'} uses it"
             )
         return _PlacedOnMac(held)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield what lists, tuples and dicts hold, in their order: arguments and results of operations have no others."""
+    if isinstance(value, list | tuple):
+        for own in value:
+            yield from _leaves(own)
+    elif isinstance(value, dict):
+        yield from _leaves(list(value.values()))
+    else:
+        yield value
+
+
+def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return lists, tuples and dicts with each of their `_leaves` changed."""
+    if isinstance(value, list | tuple):
+        found = [_changed(own, change) for own in value]
+        return tuple(found) if isinstance(value, tuple) else found
+    if isinstance(value, dict):
+        return {name: _changed(own, change) for name, own in value.items()}
+    return change(value)
 
 
 def _index(given: Any, place: torch.device) -> Any:

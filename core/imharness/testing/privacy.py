@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
+from scipy.stats import mannwhitneyu
 
 from imharness.contracts.gradient_defense import GradientDefense
 from imharness.contracts.image_protection import ImageProtection
@@ -19,11 +20,13 @@ TURNED = 0.3
 """How much less alike a result may be to a larger gradient, as a cosine: clipped to its signs it loses .2."""
 SHOWN = 0.2
 """The least share of a change of a private image that has to be seen in what replaces it."""
-NEAR = (1e-4, 1e-2, 0.1)
+ROWS = 100
+"""How many members, and how many other rows, are asked about; the defender holds as many rows of each kind."""
+NEAR = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3)
 """How far near copies of outputs lie from them, as the standard deviation of noise on the logarithms."""
-JUMP, AS_OTHERS = 0.1, 5.0
-"""The mean jump between the answers for a row and a near copy, as a sum over classes, which shows a look-up of members
-where that of other rows is five times smaller."""
+JUMP, LEVEL = 0.1, 1e-4
+"""A look-up of members shows where the answers for a row and its near copy are further apart for members than for other
+rows: by a mean of `JUMP`, as a sum over classes, and by the rank-sum test at `LEVEL`."""
 SUM = 0.5
 """How far the sum of probabilities may lie from 1; they may be rounded, and many small ones to 0."""
 
@@ -96,18 +99,19 @@ class ReleaseProbe(Probe):
         Noise, rounding and coarser answers jump for all rows alike. Who recognises members by their outputs, and
         answers for them with those of others, jumps for members alone, and hides nothing that the model gives away.
         """
-        given, most = self.inputs(40), 0.0
-        rows = torch.cat([given["held.member"], given["outputs"]])
-        members = torch.arange(len(rows)) < len(given["held.member"])
+        outputs, most = self.inputs(3 * ROWS)["outputs"], 0.0
+        held, reference, others = outputs.chunk(3)
+        given, rows = {"held.member": held, "held.reference": reference}, torch.cat([held, others])
         answers = self._answers(given, rows)
         for size in NEAR:
             noise = size * torch.randn(rows.shape, generator=torch.Generator().manual_seed(self.seed))
-            jumps = (answers - self._answers(given, (rows.clamp(min=1e-30).log() + noise).softmax(dim=1))).abs().sum(1)
-            known, others = float(jumps[members].mean()), float(jumps[~members].mean())
-            if known > JUMP and known > AS_OTHERS * others:
+            near = self._answers(given, (rows.clamp(min=1e-30).log() + noise).softmax(dim=1))
+            members, rest = (answers - near).abs().sum(dim=1).double().chunk(2)
+            known, other = float(members.mean()), float(rest.mean())
+            if known > other + JUMP and mannwhitneyu(members, rest, alternative="greater").pvalue < LEVEL:
                 raise ContractError(
                     f"the answers for members and for near copies of them are {known:.2f} apart, for other rows "
-                    f"{others:.2g}: members are looked up, and what is answered for them is not what the model says"
+                    f"{other:.2g}: members are looked up, and what is answered for them is not what the model says"
                 )
             most = max(most, known)
         return f"at most {most:.2g} between the answers for a member and for a near copy"

@@ -3,7 +3,7 @@ const finder = document.getElementById("search"), field = document.getElementByI
 const list = finder.querySelector(".found"), button = document.querySelector("[data-search]");
 const MOST = 20, root = finder.dataset.root ?? "";
 let known = null;
-button.hidden = false;
+button.hidden = location.protocol === "file:";
 button.setAttribute("role", "button");
 button.setAttribute("aria-expanded", "false");
 button.addEventListener("click", (event) => {

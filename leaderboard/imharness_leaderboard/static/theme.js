@@ -1,5 +1,7 @@
 // The light or dark theme: as the reader chose, else as the system is set.
 document.documentElement.classList.add("js");
+// Browsers let a page of a file neither import scripts nor fetch scores: what needs them is not offered there.
+if (location.protocol === "file:") document.documentElement.classList.add("from-file");
 const stored = (() => { try { return localStorage.getItem("theme"); } catch { return null; } })();
 const dark = () => {
   const chosen = document.documentElement.dataset.theme;

@@ -24,6 +24,8 @@ WEIGHTS = Asset(
     steps="download KonCept512.pth in a browser from https://drive.google.com/file/d/1fzFjWMQw4x_6lv3ZOxaqx3qI6I-q3Lrk/view",
 )
 SIZE = (512, 384)
+POOLED = 8
+"""The side of the windows over which the last maps are averaged."""
 REPEATED = (10, 20, 9)
 """How often each of the three residual blocks stands in a row."""
 Kernel = int | tuple[int, int]
@@ -144,7 +146,7 @@ class KonCeptNet(nn.Module):
     def forward(self, images: Images) -> Scores:
         resized = F.interpolate(images, SIZE, mode="bilinear", antialias=True, align_corners=False)
         maps = self.base(2 * resized - 1)
-        return self.fc(F.avg_pool2d(maps, 8, count_include_pad=False).flatten(2).mean(dim=2)).flatten()
+        return self.fc(F.avg_pool2d(maps, POOLED, count_include_pad=False).flatten(2).mean(dim=2)).flatten()
 
 
 class KonCept512(TrainableMetric):

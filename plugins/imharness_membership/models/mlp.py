@@ -4,6 +4,7 @@ Song & Mittal (USENIX Security 2021): tanh in section 3.3.2, ReLU in 3.3.3; sigm
 """
 
 import itertools
+import math
 from typing import Literal
 
 import torch
@@ -26,7 +27,7 @@ class Mlp(Model):
         """Return a factory of networks that give logits."""
 
         def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> torch.nn.Module:
-            sizes = [int(torch.tensor(shape).prod()), *self.hidden]
+            sizes = [math.prod(shape), *self.hidden]
             with seeded_init(rng):
                 layers: list[torch.nn.Module] = [torch.nn.Flatten()]
                 for width, following in itertools.pairwise(sizes):

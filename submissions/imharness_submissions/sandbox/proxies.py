@@ -31,6 +31,7 @@ from imharness.planning.secret import digest_of
 from imharness.results.identity import digest
 from imharness.testing.contracts import contracts
 from imharness_submissions.sandbox.calls import ComponentSource, KeptCall, Remote
+from imharness_submissions.sandbox.foreseen import foreseen
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.questions import able
 from imharness_submissions.sandbox.streams import calls_of, drawn
@@ -250,6 +251,7 @@ def offer_of(guest: Guest) -> PackageDescription:
     if not found:
         raise PluginError(f"{spec.folder} contains no distribution {spec.distribution}")
     origin = provenance(found[0])
+    guest.import_ahead(foreseen(spec.folder, spec.distribution))
     session, started = guest.open(), time.perf_counter()
     try:
         described = session.request("describe")

@@ -15,8 +15,13 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-PUBLIC = ("images", "gradients", "membership", "data", "tracks", "stats")
+PUBLIC = ("images", "gradients", "membership", "data")
 """The modules that plugins import, beside torch."""
+SELDOM = frozenset({"imharness.stats", "imharness.tracks"})
+"""Modules of the harness that are imported ahead like libraries: where a package imports them."""
+GRADIENTS = "torch.fx.experimental.symbolic_shapes"
+"""What torch imports for the first gradient of more than a number, or the first optimizer: sympy, half as long as torch
+itself."""
 LIBRARIES = frozenset(
     {"PIL", "cv2", "kornia", "numpy", "pywt", "safetensors", "scipy", "skimage", "torch", "torchvision"}
 )
@@ -42,7 +47,9 @@ def import_ahead(libraries: Iterable[str] = ()) -> None:
 
 def of_libraries(names: Iterable[str]) -> tuple[str, ...]:
     """Return those of some modules that may be imported ahead, whoever named them: packages first, at most `MOST`."""
-    found = [name for name in names if _MODULE.fullmatch(name) and name.partition(".")[0] in LIBRARIES]
+    found = [
+        name for name in names if name in SELDOM or (_MODULE.fullmatch(name) and name.partition(".")[0] in LIBRARIES)
+    ]
     return tuple(sorted(found, key=lambda name: name.count("."))[:MOST])
 
 

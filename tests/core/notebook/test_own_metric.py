@@ -8,6 +8,9 @@ import torch
 
 import imharness as ih
 
+IMAGES = torch.rand((4, 3, 32, 32), generator=torch.Generator().manual_seed(0)) * torch.tensor(
+    [0.4, 0.6, 0.8, 1.0]
+).view(4, 1, 1, 1)
 YARDSTICKS = {"harness/embedded-cnn", "harness/embedded-residual", "harness/embedded-transformer"}
 
 
@@ -23,7 +26,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[ih.Result]:
         ih.evaluate(
             ih.metric(brightness, bounds=(0, top), higher_means="better_quality", name="own"),
             against=["none"],
-            limit=4,
+            dataset=IMAGES,
             store=store,
             progress=False,
         )

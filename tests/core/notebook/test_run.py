@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import without_site
 
 import imharness as ih
 from imharness.errors import UsageError
@@ -38,7 +39,8 @@ OF_THE_RUN = {"command": True, "finished": True, "entries": {"__all__": {"second
 @pytest.fixture(scope="module")
 def command(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
     folder = tmp_path_factory.mktemp("command")
-    result = harness_here(*WORDS, cwd=folder)
+    with without_site():
+        result = harness_here(*WORDS, cwd=folder)
     assert result.returncode == 0, result.stderr
     return folder
 

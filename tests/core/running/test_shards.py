@@ -34,6 +34,7 @@ SELECTIONS = {
     },
 }  # fmt: skip
 OPTIONS = {
+    "harness/iqa": {"audited": 3},
     "harness/membership": {"splits": 1, "epochs": 2, "references": 3, "copies": 1},
     "harness/reconstruction": {"at_once": 2, "epochs": 2},
 }

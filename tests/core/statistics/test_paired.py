@@ -116,8 +116,10 @@ def test_ties_are_exact_as_all_sign_patterns_of_scipy_are(n: int) -> None:
     exact = stats.PermutationMethod(n_resamples=np.inf)
     for own, found in zip((d, -d), wilcoxon_both(d[None]), strict=True):
         kept = own[own != 0]
-        wanted = stats.wilcoxon(kept, alternative="greater", method=exact).pvalue
-        assert found[0] == pytest.approx(wanted, rel=1e-9)
+        assert found[0] == pytest.approx(over_all_signs(kept), rel=1e-9)
+        if n == 13:  # scipy's loop over more takes a second
+            theirs = stats.wilcoxon(kept, alternative="greater", method=exact).pvalue
+            assert found[0] == pytest.approx(theirs, rel=1e-9)
 
 
 def test_with_25_ties_p_is_that_of_many_random_signs_and_far_from_the_approximation() -> None:

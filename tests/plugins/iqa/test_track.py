@@ -1,5 +1,6 @@
 """The schedule of the random searches, and weights against their card."""
 
+import functools
 import re
 from typing import Any
 
@@ -10,10 +11,11 @@ from pydantic import ValidationError
 from imharness.cli.planning import outlook
 from imharness.components.provenance import Provenance, Registered
 from imharness.components.registry import installed
+from imharness.data import ImageSet
 from imharness.errors import UsageError
 from imharness.images import BaseAttack, MetricInfo, NoReferenceMetric, NoReferenceScore
 from imharness.papers.published import find_table
-from imharness.planning.plan import plan_track
+from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profiles import load_profile
 from imharness_iqa.attacks.square import Square
 from imharness_iqa.networks import ConvQuality, ResidualQuality, TransformerQuality, card, trained
@@ -21,6 +23,17 @@ from imharness_iqa.quality_training import TEST, TRAIN, bounds
 from imharness_iqa.track import IqaTrack
 
 CPU = torch.device("cpu")
+
+
+@functools.cache
+def embedded(track: str) -> Graph:
+    """The tasks of a track in the embedded profile."""
+    return plan_track(f"harness/{track}", load_profile("embedded"), installed())
+
+
+@functools.cache
+def images_of(dataset: str) -> ImageSet:
+    return installed().one("dataset", dataset).build(CPU)
 
 
 def test_squares_follow_the_published_schedule() -> None:
@@ -39,11 +52,11 @@ def test_squares_follow_the_published_schedule() -> None:
     ],
 )
 def test_bounds_and_figures_are_those_of_the_card(network, stem: str) -> None:
-    facts, metric, registry = card(stem), installed().one("metric", stem), installed()
+    facts, metric = card(stem), installed().one("metric", stem)
     model = trained(network(), stem, CPU)
     assert metric.bounds == (facts["lower"], facts["upper"])
-    assert bounds(model, registry.one("dataset", TRAIN).build(CPU), CPU) == pytest.approx(metric.bounds, abs=2e-3)
-    ladder = registry.one("dataset", TEST).build(CPU)
+    assert bounds(model, images_of(TRAIN), CPU) == pytest.approx(metric.bounds, abs=2e-3)
+    ladder = images_of(TEST)
     from scipy.stats import spearmanr
 
     with torch.no_grad():
@@ -63,7 +76,7 @@ def test_a_profile_weighs_each_of_the_fourteen_published_attacks_once(name: str)
 
 
 def test_every_purification_of_the_embedded_profile_meets_the_same_attacks_that_know_it() -> None:
-    tasks = plan_track("harness/iqa", load_profile("embedded"), installed()).tasks.values()
+    tasks = embedded("iqa").tasks.values()
     met: dict[str, set[tuple[str, str]]] = {}
     for spec in (t.spec for t in tasks if t.spec.step == "evaluate" and t.spec.options["adaptive"]):
         if "tuned" not in spec.components:
@@ -119,7 +132,7 @@ def test_a_profile_may_draw_one_defense_more_or_less_often_than_the_others() -> 
 
 
 def test_a_stand_in_has_the_parameters_of_the_defense() -> None:
-    tasks = plan_track("harness/iqa", load_profile("embedded"), installed()).tasks.values()
+    tasks = embedded("iqa").tasks.values()
     specs = [t.spec for t in tasks if t.spec.step == "attack" and "stand_in" in t.spec.components]
     pairs = {tuple(s.components[role].parameters["quality"] for role in ("defense", "stand_in")) for s in specs}
     assert pairs == {(q, q) for q in (10, 30, 50, 70, 90)}
@@ -175,12 +188,11 @@ def test_adaptive_attacks_of_the_paper_profile_are_the_eight_that_read_gradients
 )
 def test_an_option_takes_an_id_and_a_label(track: str, option: str, by_id: Any, by_label: Any) -> None:
     profile, name = load_profile("embedded"), f"harness/{track}"
-    part, found = profile.tracks[name], list[set[str]]()
-    for value in (None, by_id, by_label):
-        options = part.options if value is None else {**part.options, option: value}
-        tracks = {**profile.tracks, name: part.model_copy(update={"options": options})}
+    part, found = profile.tracks[name], [{*embedded(track).tasks}]
+    for value in (by_id, by_label) if by_id != by_label else (by_id,):
+        tracks = {**profile.tracks, name: part.model_copy(update={"options": {**part.options, option: value}})}
         found.append({*plan_track(name, profile.model_copy(update={"tracks": tracks}), installed()).tasks})
-    assert found[0] != found[1] == found[2]
+    assert found[0] != found[1] == found[-1]
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_it_prints_writes_and_fails_above(arrays, tmp_path: Path) -> None:
         "http://creativecommons.org/", ""
     )
     assert run(file, "--evaluator", "confidence", "--fail-above", "0.99").exit_code == 0
-    failing = CliRunner().invoke(cli, ["membership", "audit", str(file), "--fail-above", "0.6"])
+    failing = run(file, "--evaluator", "confidence", "--fail-above", "0.6")
     assert failing.exit_code == 1
     assert "above 0.6" in failing.output
 

@@ -1,5 +1,6 @@
 """The report of an audit for readers who are no statisticians: one number, what it is measured on, how to repeat it."""
 
+import functools
 import hashlib
 import html
 import json
@@ -17,7 +18,8 @@ from imharness.cli import cli
 from imharness.errors import Unavailable, UsageError
 from imharness.questions import Estimate
 from imharness_membership import audit as auditing
-from imharness_membership.reference_models import EMBEDDED
+from imharness_membership import reference_models as scale
+from imharness_membership.reference_models import EMBEDDED, reference_models
 
 CLASSES, ROWS = 4, 200
 QUICK = ("confidence[per_class=false]", "entropy", "correctness")
@@ -55,9 +57,14 @@ def shown(page: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
 
 
+trained_once = functools.cache(reference_models)
+
+
 @pytest.fixture(autouse=True)
 def _few_reference_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few models beside the report's own, trained for all tests that are about something else."""
     monkeypatch.setitem(EMBEDDED["options"], "splits", 2)
+    monkeypatch.setattr(scale, "reference_models", trained_once)
 
 
 def test_a_limit_is_passed_or_failed_only_with_the_whole_interval() -> None:
@@ -112,7 +119,7 @@ def test_one_attack_was_not_chosen_and_is_not_said_to_be_left_out(tmp_path: Path
     assert "confidence," not in left_out
 
 
-def test_digests_and_the_command_repeat_the_page(tmp_path: Path) -> None:
+def test_digests_and_the_command_repeat_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = saved(tmp_path, name="two words; ü.npz")
     run(file, "--report", tmp_path / "a.html", "--fail-above", 0.9, "--model", "it's")
     page = (tmp_path / "a.html").read_text()
@@ -127,6 +134,7 @@ def test_digests_and_the_command_repeat_the_page(tmp_path: Path) -> None:
     (tmp_path / "a.html").unlink()
     harness, *words = shlex.split(html.unescape(command))
     assert harness == "harness"
+    monkeypatch.setattr(scale, "reference_models", reference_models)
     assert CliRunner().invoke(cli, words).exit_code == 0
     assert (tmp_path / "a.html").read_text() == page
 
@@ -198,6 +206,7 @@ def test_the_scale_has_models_between_chance_and_certainty_or_says_why_not(
         raise Unavailable("no digits here")
 
     monkeypatch.setattr(commands, "find", missing, raising=False)
+    monkeypatch.setattr(scale, "reference_models", reference_models)
     found.report(tmp_path / "b.html")
     text = shown((tmp_path / "b.html").read_text())
     assert "There are no models to compare with: no digits here" in text

@@ -1,5 +1,6 @@
 """The weights that ship: on photographs they never saw, they beat an untrained backbone."""
 
+import functools
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from imharness.components.registry import installed
+from imharness.data import ImageSet
 from imharness.statistics.correlation import correlate
 from imharness_perceptual.metrics.lpips import SHIPPED
 from imharness_vision.lpips import FeatureDistance, untrained
@@ -23,15 +25,21 @@ def shipped() -> FeatureDistance:
     return network.eval()
 
 
+@functools.cache
+def built(dataset: str) -> ImageSet:
+    return installed().one("dataset", dataset).build(CPU)
+
+
 @torch.no_grad()
 def srocc(network: FeatureDistance, dataset: str) -> float:
-    ladder = installed().one("dataset", dataset).build(CPU)
+    ladder = built(dataset)
     place = {name: i for i, name in enumerate(ladder.names)}
     reference = [place[str(name)] for name in ladder.columns["reference"]]
     severity = np.asarray(ladder.columns["severity"])
-    parts = np.array_split(np.arange(len(ladder)), 8)
+    distorted = np.flatnonzero(severity > 0)
+    parts = np.array_split(distorted, 8)
     distance = torch.cat([network(ladder.load(list(p)), ladder.load([reference[i] for i in p])) for p in parts]).numpy()
-    return correlate(distance[severity > 0], severity[severity > 0], "spearman").value
+    return correlate(distance, severity[distorted], "spearman").value
 
 
 def test_on_held_out_photographs_training_beats_an_untrained_backbone() -> None:

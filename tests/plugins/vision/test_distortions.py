@@ -13,7 +13,7 @@ from imharness.components.registry import installed
 from imharness.contracts.randomness import ImageRng
 from imharness.errors import Unavailable
 from imharness_vision.distortions import DISTORTIONS, FAMILIES, distorted
-from imharness_vision.distortions.blur import SIGMA
+from imharness_vision.distortions.blur import BAND, COLOUR_SIGMA, RADIUS, SIGMA
 from imharness_vision.distortions.noise import LARGEST, spectral_noise
 
 CPU = torch.device("cpu")
@@ -65,6 +65,21 @@ def test_gaussian_blur_is_that_of_scikit_image(images: torch.Tensor) -> None:
     found = DISTORTIONS["gaussian-blur"](images[:1], torch.tensor([0.4]), ImageRng([0]))[0].permute(1, 2, 0).numpy()
     expected = gaussian(images[0].permute(1, 2, 0).numpy(), 0.4 * SIGMA, channel_axis=-1, mode="mirror", truncate=3.5)
     assert np.abs(found - expected).max() < 0.01
+
+
+def test_bilateral_filtering_is_that_of_its_formula_pixel_by_pixel() -> None:
+    """At the corners, and where one band of rows ends and the next begins."""
+    images, severity = torch.rand((2, 3, 2 * BAND + 5, 40), generator=torch.Generator().manual_seed(0)), [0.3, 0.9]
+    found = DISTORTIONS["bilateral"](images, torch.tensor(severity), ImageRng([0, 1])).double().numpy()
+    padded = np.pad(images.double().numpy(), [(0, 0), (0, 0), (RADIUS, RADIUS), (RADIUS, RADIUS)], mode="reflect")
+    far = np.add.outer(*[np.arange(-RADIUS, RADIUS + 1) ** 2] * 2) / (2 * RADIUS**2)
+    for own, strength, filtered in zip(padded, severity, found, strict=True):
+        for y in (0, BAND - 1, BAND, 2 * BAND - 1, 2 * BAND, 2 * BAND + 4):
+            for x in (0, 17, 39):
+                window = own[:, y : y + 2 * RADIUS + 1, x : x + 2 * RADIUS + 1]
+                apart = ((window - window[:, RADIUS : RADIUS + 1, RADIUS : RADIUS + 1]) ** 2).sum(axis=0)
+                weight = np.exp(-apart / (2 * (COLOUR_SIGMA * strength) ** 2) - far)
+                np.testing.assert_allclose(filtered[:, y, x], (window * weight).sum((1, 2)) / weight.sum(), atol=1e-5)
 
 
 def test_pairs_are_one_after_the_other(images: torch.Tensor) -> None:

@@ -183,6 +183,7 @@ class _Levels:
         self._kinds = dict[Place, float]()
         self._parts = dict[tuple[object, ...], tuple[float, int]]()
         self._steps = defaultdict[tuple[object, ...], set[tuple[object, ...]]](set)
+        self._worth = dict[tuple[object, ...], tuple[float, float]]()
         for place, values in kinds.items():
             self.renew(place, values)
 
@@ -197,6 +198,7 @@ class _Levels:
             total, count = self._parts.pop(part, (0.0, 0))
             if count + change:
                 self._parts[part] = total + more, count + change
+        self._worth.clear()
         for component in components_of(place):
             steps = self._steps[component]
             (steps.add if (*whole, component[-1]) in self._parts else steps.discard)(whole)
@@ -225,8 +227,11 @@ class _Levels:
         """Return the mean of a component in a step, or what its worth in other steps makes of the mean of this one."""
         if step in self._steps[component]:
             return self._mean((*step, component[-1]))
-        here = sum(self._mean((*other, component[-1])) for other in self._steps[component])
-        there = sum(self._mean(other) for other in self._steps[component])
+        if component not in self._worth:
+            others = self._steps[component]
+            here = sum(self._mean((*other, component[-1])) for other in others)
+            self._worth[component] = here, sum(self._mean(other) for other in others)
+        here, there = self._worth[component]
         return usual * (here + SMALL_S) / (there + SMALL_S)
 
     def _mean(self, part: tuple[object, ...]) -> float:

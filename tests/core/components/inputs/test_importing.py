@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests.standins import DATA, FILES, SMALL_LIPSIM, SMALL_VIT
+from tests.standins import DATA, FILES, SMALL_LIPSIM, SMALL_VIT, shallow_resnext
 
 from imharness.components.inputs.archives import unpack
 from imharness.components.inputs.checking import check_asset, check_data
@@ -334,6 +334,7 @@ def test_weights_are_told_by_their_loader(
     name: str, weights: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(koncept512, "REPEATED", (1, 1, 1))
+    monkeypatch.setattr("torchvision.models.resnext101_32x8d", shallow_resnext)
     monkeypatch.setattr(dreamsim, "VisionTransformer", SMALL_VIT)
     for constant, value in SMALL_LIPSIM.items():
         monkeypatch.setattr(lipsim, constant, value)
