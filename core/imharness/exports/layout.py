@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 from imharness.exports.sheets import Cell, Line, Sheet
@@ -65,9 +66,10 @@ class Part:
 
 def width_of(text: str, size: float) -> float:
     """Return an upper bound of the width of a text in a font size, both in points."""
-    return size * sum(_sign_width(sign) for sign in text)
+    return size * sum(map(_sign_width, text))
 
 
+@lru_cache(maxsize=4096)
 def _sign_width(sign: str) -> float:
     if sign in _NARROW:
         return 0.36

@@ -29,7 +29,7 @@ def score_interval(numbers: Floats, values: Floats, tail: float) -> tuple[float,
     `numbers`: one for each independent unit ``(k,)``, each one of `values`, which are all numbers that a unit can have
     ``(v,)``. `tail`: the two-sided level; the mean lies as many standard errors from the ends as a normal one does.
     """
-    reached = scipy.stats.norm.isf(tail / 2)
+    reached = -scipy.special.ndtri(tail / 2)
     support = np.unique(values)
     counts = np.bincount(np.abs(numbers[:, None] - support).argmin(axis=1), minlength=len(support))
     mean = float(support @ counts / counts.sum())
@@ -56,7 +56,7 @@ def score_needed(numbers: Floats, values: Floats, tail: float) -> int | None:
     counts = np.bincount(np.abs(numbers[:, None] - support).argmin(axis=1), minlength=len(support))
     size, own = abs(float(numbers.mean())), float(numbers.std())
     around = float(np.sqrt(likely(counts, support) @ support**2))
-    far = scipy.stats.norm.isf(tail / 2) * around + scipy.stats.norm.ppf(POWER) * own
+    far = -scipy.special.ndtri(tail / 2) * around + scipy.special.ndtri(POWER) * own
 
     def enough(n: int) -> bool:
         return bool(size * np.sqrt(n) >= far)
