@@ -64,17 +64,18 @@ def check(names: tuple[str, ...], seed: int | None, as_json: bool) -> None:
     modules = sorted({type(component).__module__ for component in found})
     roots = [path for name in names for path in _roots(name)]
     with console.progress("checking", shown=not as_json) as advance:
-        outcomes: list[CheckResult] = check_imports(modules, roots)
+        imported: list[CheckResult] = check_imports(modules, roots)
+        parts = [(module, [o for o in imported if o.component == module]) for module in modules]
         for number, component in enumerate(found):
-            outcomes += check_component(component, drawn)
+            parts.append((component.label, check_component(component, drawn)))
             advance(number + 1, len(found))
+    outcomes = [o for _, own in parts for o in own]
     failed = [o for o in outcomes if o.status == "failed"]
     if as_json:
         console.emit({"seed": drawn, "checks": [vars(o) for o in outcomes]})
     else:
-        for label in [*modules, *(component.label for component in found)]:
-            rows = [(o.check, o.status, o.message) for o in outcomes if o.component == label]
-            console.table(label, ["check", "", "what was found"], rows)
+        for label, own in parts:
+            console.table(label, ["check", "", "what was found"], [(o.check, o.status, o.message) for o in own])
         counts = {status: sum(o.status == status for o in outcomes) for status in ("passed", "failed", "skipped")}
         console.say(
             ", ".join(f"{n} {status}" for status, n in counts.items()) + f"; --seed {drawn} draws the same inputs"
