@@ -292,6 +292,7 @@ def test_the_printed_recipe_has_a_constant_rate_and_no_bound(decay: str, clip: f
 def test_the_outcome_of_a_study_reaches_the_board(tmp_path: Path, no_site: None) -> None:
     store, site = tmp_path / "store", tmp_path / "site"
     words = ["--dataset", "thumbnails[size=16,per_photograph=1]", "--model", "untrained", "--limit", "2"]
+    words += ["--defense", "gaussian-gradient"]
     run = ["run", "--track", "reconstruction", *words, "--attack", "invgrad[steps=8]", "--metric", "mse"]
     ran = CliRunner().invoke(cli, [*run, "--workers", "0", "--store", str(store), "--site", str(site)])
     assert ran.exit_code == 0, ran.output
