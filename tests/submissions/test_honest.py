@@ -20,11 +20,11 @@ from imharness_submissions.report import SubmissionReport
 NAME = "acme-median-smoothing"
 INVERTED = """
 [tracks."harness/reconstruction"]
-select = { dataset = ["harness/thumbnails[size=20]"], model = ["harness/lenet"], attack = ["idlg"], \
+select = { dataset = ["harness/thumbnails[size=16]"], model = ["harness/lenet"], attack = ["idlg"], \
 defense = ["plain-gradient"], metric = ["psnr"] }
 options = { epochs = 1, batch_size = 64, learning_rate = 0.05, judge = "harness/convnet8[width=2]", attacked = 1, \
 gradients_only = ["harness/idlg"] }
-parameters."harness/idlg" = { iterations = 300 }
+parameters."harness/idlg" = { iterations = 200 }
 """
 """A network whose gradients are inverted within seconds: a model is ranked where the attack converged."""
 
