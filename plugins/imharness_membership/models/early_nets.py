@@ -50,19 +50,23 @@ class AlexNet(Model):
 class Vgg19(Model):
     """Sixteen 3x3 convolutions, each with batch normalisation, and max pooling; rows are images (C, H, W)."""
 
-    info = Info(id="harness/vgg19", version="1", paper="simonyan2015")
+    info = Info(id="harness/vgg19", version="2", paper="simonyan2015")
 
     def build(self, device: torch.device) -> NetworkFactory:
         """Return a factory of networks that give logits."""
 
         def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
-            from torchvision.models import vgg19_bn
+            from torchvision.models.vgg import cfgs, make_layers
 
             need_images(self, shape, SMALLEST)
             with seeded_init(rng):
-                features = vgg19_bn().features
+                features = make_layers(cfgs["E"], batch_norm=True)  # without linear layers of 120 million weights
                 if shape[0] != features[0].in_channels:
                     features[0] = nn.Conv2d(shape[0], features[0].out_channels, 3, 1, 1)
+                for layer in features:
+                    if isinstance(layer, nn.Conv2d):  # as torchvision does
+                        nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+                        nn.init.zeros_(layer.bias)
                 return nn.Sequential(*features, *_end(512, classes)).to(device)
 
         return network
