@@ -66,7 +66,7 @@ class Vgg19(Model):
                 for layer in features:
                     if isinstance(layer, nn.Conv2d):  # as torchvision does
                         nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
-                        nn.init.zeros_(layer.bias)
+                        layer.bias = nn.Parameter(torch.zeros_like(layer.weight[:, 0, 0, 0]))
                 return nn.Sequential(*features, *_end(512, classes)).to(device)
 
         return network
