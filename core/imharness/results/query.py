@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +20,6 @@ from imharness.results.storage.cells import ALONE, sql_of_rows
 from imharness.results.storage.segments import CELL
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
-
-if TYPE_CHECKING:
-    import duckdb
 
 T = TypeVar("T")
 MEMORY = "300MB"
@@ -41,10 +35,9 @@ class ResultQuery:
     the database would choose itself may hold all rows of a step in memory. One thread does all sums, so that they are
     the same each time.
 
-    `components` has one mapping of facts for each component that took part, for the view ``components``. All queries of
-    a process share a database, and none sees what another one does. Whatever does not fit into `MEMORY` goes to a
-    temporary folder, which is removed when the process ends. If another process packs rows while they are read, they
-    are read again at their new place.
+    `components` has one mapping of facts for each component that took part, for the view ``components``. Whatever does
+    not fit into `MEMORY` goes to a temporary folder, which is removed with the query. If another process packs rows
+    while they are read, they are read again at their new place.
     """
 
     def __init__(
@@ -52,7 +45,10 @@ class ResultQuery:
     ) -> None:
         import duckdb  # loaded here because plans need no tables
 
-        self._db = _connected()
+        folder = tempfile.mkdtemp(prefix="imharness-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._db = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": MEMORY, "temp_directory": folder})
+        self._db.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
         self._store, self._records, self._duckdb = store, list(records), duckdb
         self._places, self._viewed = store.row_files(self._records), dict[str, tuple[Path, int]]()
         self._steady(lambda: None)
@@ -103,45 +99,11 @@ class ResultQuery:
             files = [place for place, record in zip(places, own, strict=True) if record.rows is not None]
             if files:
                 self._db.execute(
-                    f'CREATE OR REPLACE TEMP VIEW "{name}" AS '
-                    f"SELECT t.* EXCLUDE ({CELL}), r.* EXCLUDE (filename, {CELL}) "
+                    f'CREATE OR REPLACE VIEW "{name}" AS SELECT t.* EXCLUDE ({CELL}), r.* EXCLUDE (filename, {CELL}) '
                     f"FROM ({sql_of_rows(files)}) r "
                     f"JOIN {name}_tasks t ON t.filename = r.filename AND t.{CELL} = r.{CELL}"
                 )
         self._viewed = self._places
-
-
-_DATABASES: dict[tuple[int, str], duckdb.DuckDBPyConnection] = {}
-"""The database of this process, by its number and by where its temporary folder is."""
-_STARTING = threading.Lock()
-
-
-def _connected() -> duckdb.DuckDBPyConnection:
-    """Return a connection whose tables are its own, to the database of this process, which takes 15 ms to start."""
-    import duckdb
-
-    place = os.getpid(), tempfile.gettempdir()
-    with _STARTING:
-        if place in _DATABASES:
-            with suppress(duckdb.FatalException):  # after which a database is of no more use
-                return _prepared(_DATABASES[place])
-        folder = tempfile.mkdtemp(prefix="imharness-")
-        config: dict[str, Any] = {"threads": 1, "memory_limit": MEMORY, "temp_directory": folder}
-        # Files are read anew, since another process may have written them again since the last query.
-        started = duckdb.connect(":memory:", config={**config, "enable_external_file_cache": False})
-        weakref.finalize(started, _removed, folder, os.getpid())
-        _DATABASES[place] = started
-        return _prepared(started)
-
-
-def _prepared(database: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    return database.cursor().execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
-
-
-def _removed(folder: str, process: int) -> None:
-    """Remove the folder of a database, unless this process is a copy of the one that it belongs to."""
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _table(rows: Sequence[Mapping[str, object]]) -> pa.Table:
