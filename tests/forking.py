@@ -1,19 +1,23 @@
 """`harness WORDS` in processes forked from one that has imported the harness, which saves seconds of every start.
 
 The server has imported what a run needs, also what torch imports for the first optimiser of a process, and done
-nothing with it, so that a child is as good as a process of its own.
+nothing with it, so that a child is as good as a process of its own. The server that the workers of a command are forked
+from is such a child, too: `tests/acceptance/test_whole_way.py` starts both as users do.
 """
 
 import gc
 import json
+import multiprocessing.forkserver
+import multiprocessing.util
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 START = "import sys; sys.path.insert(0, sys.argv[1]); from tests.forking import serve; sys.path.pop(0); serve()"
@@ -21,7 +25,7 @@ IMPORTED = ("imharness.cli.run", "imharness_leaderboard.command", "imharness_emb
             "imharness_membership", "imharness_perceptual", "imharness_reconstruction", "torch", "torch._dynamo",
             "duckdb", "imharness.ranking.board", "imharness.running.local", "imharness_leaderboard.pages",
             "imharness_iqa.tables", "imharness_membership.tables", "matplotlib.backends.backend_svg", "pandas",
-            "scipy.stats")  # fmt: skip
+            "scipy.stats", "imharness.running.prepared")  # fmt: skip
 
 
 class Server:
@@ -53,11 +57,7 @@ class Server:
 
 def serve() -> None:
     """Answer each line of the standard input, a command, with its exit code."""
-    gc.disable()  # looks for garbage a hundred times while this is imported, and finds none
-    for name in IMPORTED:
-        __import__(name)
-    gc.freeze()
-    gc.enable()
+    import_all()
     for line in sys.stdin:
         words, folder, environment, paths, seconds, logs = json.loads(line)
         pid = os.fork()
@@ -66,6 +66,48 @@ def serve() -> None:
         sys.stdout.write(f"{_ended(pid, seconds)}\n")
         sys.stdout.flush()
     gc.unfreeze()  # libraries count what is left at the end
+
+
+def import_all() -> None:
+    """Import what commands need."""
+    interrupted = signal.getsignal(signal.SIGINT)
+    gc.disable()  # looks for garbage a hundred times while this is imported, and finds none
+    for name in IMPORTED:
+        __import__(name)
+    gc.freeze()
+    gc.enable()
+    signal.signal(signal.SIGINT, interrupted)  # the server of workers ignores it, and says so when it is prepared
+
+
+def offer_server_of_workers() -> None:
+    """Let workers of this process be forked from a fork of it as it is now, instead of from a new Python.
+
+    The fork waits for the files that multiprocessing gives its server, and ends with this process. Where that server is
+    killed, the next is a new Python.
+    """
+    asked, asking = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        with ending():
+            asking.close()
+            _, files, _, _ = socket.recv_fds(asked, 1, 2)
+            asked.close()
+            if files:
+                with suppress(OSError):  # a name by which tests find it, where the system gives names
+                    Path("/proc/self/comm").write_text("forkserver")
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+                multiprocessing.forkserver.main(*files, [])
+    asked.close()
+    start = multiprocessing.util.spawnv_passfds
+
+    def spawnv_passfds(path: bytes, arguments: Sequence[str], files: Sequence[int]) -> int:
+        if "multiprocessing.forkserver" not in arguments[-1] or asking.fileno() < 0:
+            return start(path, arguments, files)
+        with asking:
+            socket.send_fds(asking, [b"."], files)
+        return pid
+
+    multiprocessing.util.spawnv_passfds = spawnv_passfds
 
 
 def _become(words: Sequence[str], folder: str, environment: Mapping[str, str], paths: Sequence[str], logs: str) -> None:
@@ -79,6 +121,7 @@ def _become(words: Sequence[str], folder: str, environment: Mapping[str, str], p
         os.environ.clear()
         os.environ.update(environment)
         sys.path[1:1] = paths
+        offer_server_of_workers()
         sys.argv = ["harness", *words]
         from imharness.cli import main
 
