@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -111,7 +113,7 @@ def offer_server_of_workers() -> None:
 
 
 def _become(words: Sequence[str], folder: str, environment: Mapping[str, str], paths: Sequence[str], logs: str) -> None:
-    """Go on as a command, which prints to the files 1 and 2 of the folder of its logs."""
+    """Go on as a command, or as `python -c CODE`; it prints to the files 1 and 2 of the folder of its logs."""
     with ending():
         os.setsid()
         os.chdir(folder)
@@ -122,6 +124,11 @@ def _become(words: Sequence[str], folder: str, environment: Mapping[str, str], p
         os.environ.update(environment)
         sys.path[1:1] = paths
         offer_server_of_workers()
+        if words[0] == "-c":
+            sys.argv = ["-c", *words[2:]]
+            own = sys.modules["__main__"] = types.ModuleType("__main__")
+            exec(compile(words[1], "<string>", "exec"), vars(own))
+            raise SystemExit(0)
         sys.argv = ["harness", *words]
         from imharness.cli import main
 
@@ -136,6 +143,8 @@ def ending() -> Iterator[None]:
         yield
     except SystemExit as ended:
         code = int(ended.code or 0)
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
