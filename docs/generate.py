@@ -8,15 +8,19 @@ and ``numbers`` (published numbers beside ours, where the setting is the paper's
 the last four. ``credits`` is a table of sources, as a package carries it.
 """
 
+import contextlib
+import io
 import json
 import os
 import re
+import runpy
 import shlex
-import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+from imharness.cli import cli
 from imharness.reading.credits import credits_in
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,12 +38,12 @@ def file_block(argument: str) -> str:
 
 def output_block(argument: str) -> str:
     """Return a command and its output as a fenced block."""
-    code = "from imharness.cli import main; main()"
-    with tempfile.TemporaryDirectory() as folder:
-        bare = {"COLUMNS": "100", "NO_COLOR": "1", "HARNESS_ASSETS": "", "XDG_CACHE_HOME": folder}
-        environment = os.environ | bare
-        command = [sys.executable, "-c", code, *shlex.split(argument)[1:]]
-        shown = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
+
+    def call() -> None:
+        if code := cli.main(shlex.split(argument)[1:], prog_name="harness", standalone_mode=False):
+            raise SystemExit(f"{argument}: exit code {code}")
+
+    shown = printed(call)
     lines = "\n".join(line.rstrip() for line in shown.rstrip().splitlines())
     return f"```text\n$ {argument}\n{lines}\n```\n"
 
@@ -47,11 +51,30 @@ def output_block(argument: str) -> str:
 def script_block(argument: str) -> str:
     """Return what a script of this folder prints without weights and data; the argument is ``SCRIPT ARGUMENT...``."""
     name, *arguments = argument.split()
-    with tempfile.TemporaryDirectory() as folder:
-        bare = {"HARNESS_ASSETS": "", "XDG_CACHE_HOME": folder}
-        command = [sys.executable, str(ROOT / "docs" / name), *arguments]
-        shown = subprocess.run(command, cwd=folder, env=os.environ | bare, capture_output=True, text=True, check=True)
-    return shown.stdout.replace(folder, "~/.cache")
+    path = str(ROOT / "docs" / name)
+    sys.argv, given = [path, *arguments], sys.argv
+    try:
+        return printed(lambda: runpy.run_path(path, run_name="__main__"))
+    finally:
+        sys.argv = given
+
+
+def printed(call: Callable[[], object]) -> str:
+    """Return what a call prints in an empty folder, without weights and data."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(io.StringIO()) as shown,
+    ):
+        bare = {"COLUMNS": "100", "NO_COLOR": "1", "HARNESS_ASSETS": "", "XDG_CACHE_HOME": folder}
+        before = dict(os.environ)
+        os.environ.update(bare)
+        try:
+            call()
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+    return shown.getvalue().replace(folder, "~/.cache")
 
 
 def conclusions_block(argument: str) -> str:

@@ -221,7 +221,7 @@ def harness() -> Harness:
 
 @pytest.fixture(scope="session")
 def harness_forked() -> Iterator[Harness]:
-    """Return the function `harness`, without the start: its processes are forked from one that has imported it."""
+    """Return the function `harness`, without the start: it forks from a process that has imported it. `-c CODE` too."""
     from tests.forking import Server
 
     server = Server()

@@ -1,19 +1,25 @@
 """`harness WORDS` in processes forked from one that has imported the harness, which saves seconds of every start.
 
 The server has imported what a run needs, also what torch imports for the first optimiser of a process, and done
-nothing with it, so that a child is as good as a process of its own.
+nothing with it, so that a child is as good as a process of its own. The server that the workers of a command are forked
+from is such a child, too: `tests/acceptance/test_whole_way.py` starts both as users do.
 """
 
 import gc
 import json
+import multiprocessing.forkserver
+import multiprocessing.util
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
+import types
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 START = "import sys; sys.path.insert(0, sys.argv[1]); from tests.forking import serve; sys.path.pop(0); serve()"
@@ -21,7 +27,7 @@ IMPORTED = ("imharness.cli.run", "imharness_leaderboard.command", "imharness_emb
             "imharness_membership", "imharness_perceptual", "imharness_reconstruction", "torch", "torch._dynamo",
             "duckdb", "imharness.ranking.board", "imharness.running.local", "imharness_leaderboard.pages",
             "imharness_iqa.tables", "imharness_membership.tables", "matplotlib.backends.backend_svg", "pandas",
-            "scipy.stats")  # fmt: skip
+            "scipy.stats", "imharness.running.prepared")  # fmt: skip
 
 
 class Server:
@@ -53,11 +59,7 @@ class Server:
 
 def serve() -> None:
     """Answer each line of the standard input, a command, with its exit code."""
-    gc.disable()  # looks for garbage a hundred times while this is imported, and finds none
-    for name in IMPORTED:
-        __import__(name)
-    gc.freeze()
-    gc.enable()
+    import_all()
     for line in sys.stdin:
         words, folder, environment, paths, seconds, logs = json.loads(line)
         pid = os.fork()
@@ -68,8 +70,50 @@ def serve() -> None:
     gc.unfreeze()  # libraries count what is left at the end
 
 
+def import_all() -> None:
+    """Import what commands need."""
+    interrupted = signal.getsignal(signal.SIGINT)
+    gc.disable()  # looks for garbage a hundred times while this is imported, and finds none
+    for name in IMPORTED:
+        __import__(name)
+    gc.freeze()
+    gc.enable()
+    signal.signal(signal.SIGINT, interrupted)  # the server of workers ignores it, and says so when it is prepared
+
+
+def offer_server_of_workers() -> None:
+    """Let workers of this process be forked from a fork of it as it is now, instead of from a new Python.
+
+    The fork waits for the files that multiprocessing gives its server, and ends with this process. Where that server is
+    killed, the next is a new Python.
+    """
+    asked, asking = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        with ending():
+            asking.close()
+            _, files, _, _ = socket.recv_fds(asked, 1, 2)
+            asked.close()
+            if files:
+                with suppress(OSError):  # a name by which tests find it, where the system gives names
+                    Path("/proc/self/comm").write_text("forkserver")
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+                multiprocessing.forkserver.main(*files, [])
+    asked.close()
+    start = multiprocessing.util.spawnv_passfds
+
+    def spawnv_passfds(path: bytes, arguments: Sequence[str], files: Sequence[int]) -> int:
+        if "multiprocessing.forkserver" not in arguments[-1] or asking.fileno() < 0:
+            return start(path, arguments, files)
+        with asking:
+            socket.send_fds(asking, [b"."], files)
+        return pid
+
+    multiprocessing.util.spawnv_passfds = spawnv_passfds
+
+
 def _become(words: Sequence[str], folder: str, environment: Mapping[str, str], paths: Sequence[str], logs: str) -> None:
-    """Go on as a command, which prints to the files 1 and 2 of the folder of its logs."""
+    """Go on as a command, or as `python -c CODE`; it prints to the files 1 and 2 of the folder of its logs."""
     with ending():
         os.setsid()
         os.chdir(folder)
@@ -79,6 +123,12 @@ def _become(words: Sequence[str], folder: str, environment: Mapping[str, str], p
         os.environ.clear()
         os.environ.update(environment)
         sys.path[1:1] = paths
+        offer_server_of_workers()
+        if words[0] == "-c":
+            sys.argv = ["-c", *words[2:]]
+            own = sys.modules["__main__"] = types.ModuleType("__main__")
+            exec(compile(words[1], "<string>", "exec"), vars(own))
+            raise SystemExit(0)
         sys.argv = ["harness", *words]
         from imharness.cli import main
 
@@ -93,6 +143,8 @@ def ending() -> Iterator[None]:
         yield
     except SystemExit as ended:
         code = int(ended.code or 0)
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 PLACES = [ROOT / name for name in ("core", "plugins", "leaderboard", "submissions")]
 
@@ -32,6 +34,11 @@ for root in sys.argv[1:]:
 from imharness.testing import usual
 
 print(usual._peak())
+
+from imharness.cli import main
+
+sys.argv[1:] = ["plugins", "check", "harness/mae"]
+main()
 """
 
 LOCKED = """
@@ -65,10 +72,21 @@ def elsewhere(*arguments: str, folder: Path | None = None) -> str:
     return ran.stdout
 
 
-def test_every_module_but_the_sandboxs_is_imported() -> None:
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Which modules could not be imported, the memory a process took at most, and what a check of a plugin says."""
     packages = sorted(file.parent.name for place in PLACES for file in place.glob("imharness*/__init__.py"))
     assert {"imharness", "imharness_submissions", "imharness_leaderboard", "imharness_iqa"} <= set(packages)
-    assert elsewhere("-c", IMPORTED, *packages) == "None\n"
+    return elsewhere("-c", IMPORTED, *packages, folder=tmp_path_factory.mktemp("imported"))
+
+
+def test_every_module_but_the_sandboxs_is_imported(imported: str) -> None:
+    assert imported.startswith("None\n")
+
+
+def test_components_are_checked_without_alarms_and_forks(imported: str) -> None:
+    assert " 0 failed" in imported
+    assert "harness/mae" in imported
 
 
 def test_a_second_process_waits_for_locks_or_is_refused(tmp_path: Path) -> None:
@@ -84,10 +102,6 @@ def test_a_small_run_of_all_tracks_ends_with_tables(tmp_path: Path) -> None:
     assert " 0 failed" in said
     for track in ("iqa", "membership", "perceptual", "reconstruction"):
         assert "<table" in (tmp_path / "site" / f"{track}.html").read_text(encoding="utf-8")
-
-
-def test_components_are_checked_without_alarms_and_forks(tmp_path: Path) -> None:
-    assert " 0 failed" in elsewhere("-m", "imharness", "plugins", "check", "harness/l2", folder=tmp_path)
 
 
 def test_every_text_file_has_its_encoding_named() -> None:

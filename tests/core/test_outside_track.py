@@ -2,14 +2,11 @@
 
 import importlib.metadata
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
-from tests.conftest import install
 
 from imharness.components.loading import load_plugins
 from imharness.components.registry import build_registry
@@ -104,17 +101,16 @@ for wrong, said in (({"track": "membership", "dataset": sys.argv[1]}, "track har
 """
 
 
-def test_a_fifth_track_says_what_an_evaluation_takes(tmp_path: Path) -> None:
-    folder, packages = tmp_path / "images", tmp_path / "site-packages"
-    for place in (folder, packages):
-        place.mkdir()
-    install(packages, "acme-track")
+def test_a_fifth_track_says_what_an_evaluation_takes(
+    harness_forked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "images"
+    folder.mkdir()
     for seed, name in enumerate(("one.png", "two.png")):
         pixels = np.random.default_rng(seed).integers(0, 256, (64, 64, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(folder / name)
-    environment = os.environ | {"PYTHONPATH": str(packages), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    command = [sys.executable, "-c", NOTEBOOK, str(folder)]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    ended = harness_forked("-c", NOTEBOOK, str(folder), cwd=tmp_path, packages=("acme-track",))
     assert ended.returncode == 0, ended.stderr
 
 

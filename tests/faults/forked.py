@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.forking import ending
+from tests.forking import ending, import_all, offer_server_of_workers
 
 import imharness.planning.plan
 import imharness.running.local
@@ -98,10 +98,14 @@ def _answer(request: dict[str, Any]) -> int:
     if "pid" in request:
         pid, status = os.waitpid(request["pid"], os.WNOHANG)
         return os.waitstatus_to_exitcode(status) if pid else RUNNING
+    _prepared()
     pid = os.fork()
     if pid == 0:
         _become(**request)
     return pid
+
+
+_prepared = functools.cache(import_all)
 
 
 def _become(
@@ -117,6 +121,7 @@ def _become(
         os.dup2(opened, 1)
         os.dup2(opened, 2)
         sys.stdout, sys.stderr = (os.fdopen(fd, "w", closefd=False) for fd in (1, 2))  # not those of tests
+        offer_server_of_workers()
         moment = Moment(number)
         moment.enter(phase or "planning")
         if phase is None:
@@ -166,7 +171,7 @@ class Command:
 
     def workers(self) -> list[int]:
         """Return the processes that compute cells."""
-        return [pid for pid in tree(self.pid) if _parent(pid) != self.pid and "multiprocessing" in _line(pid)]
+        return [pid for pid in tree(self.pid) if _parent(pid) != self.pid and "forkserver" in _line(pid)]
 
     def servers(self) -> list[int]:
         """Return the process that workers are forked from."""
@@ -223,8 +228,10 @@ def _parent(pid: int) -> int:
 
 
 def _line(pid: int) -> str:
+    """Return the name and the command line of a process: one that was forked has the command line of its parent."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        found = [Path(f"/proc/{pid}/{name}").read_bytes() for name in ("comm", "cmdline")]
+        return b" ".join(found).replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
 

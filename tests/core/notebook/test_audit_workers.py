@@ -1,17 +1,19 @@
 """`ih.audit` trains reference models in several processes: the same answers, and none is trained twice."""
 
 import os
+import runpy
 import signal
-import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.forking import ending
 
 import imharness as ih
 from imharness.errors import UsageError
@@ -95,10 +97,17 @@ def test_a_function_that_cannot_be_told_apart_is_trained_in_workers_too(tmp_path
     assert found.table() == ih.audit(train=network(inputs, labels), **given).table()
 
 
-def script(tmp_path: Path, *workers: int) -> subprocess.Popen[bytes]:
+def script(tmp_path: Path, *workers: int) -> int:
+    """Return the process of a script: a copy of this one, which has imported what the script needs."""
     (tmp_path / "audit_it.py").write_text(SCRIPT)
-    words = [tmp_path / "audit_it.py", tmp_path / "log", tmp_path / "kept", *workers]
-    return subprocess.Popen([sys.executable, *map(str, words)], cwd=tmp_path)
+    with warnings.catch_warnings(action="ignore"):  # of other threads, which a copy does not have
+        child = os.fork()
+    if child == 0:
+        with ending():
+            sys.argv = [*map(str, (tmp_path / "audit_it.py", tmp_path / "log", tmp_path / "kept", *workers))]
+            runpy.run_path(sys.argv[0], run_name="__main__")
+            raise SystemExit(0)
+    return child
 
 
 def trained(tmp_path: Path) -> list[str]:
@@ -110,14 +119,14 @@ def test_an_audit_that_is_killed_goes_on_and_trains_no_kept_model_again(tmp_path
     deadline = time.monotonic() + 120
     while len(list(tmp_path.glob("kept/*.npz"))) < 3 and time.monotonic() < deadline:
         time.sleep(0.02)
-    first.send_signal(signal.SIGKILL)
-    first.wait()
+    os.kill(first, signal.SIGKILL)
+    os.waitpid(first, 0)
     time.sleep(1)  # the copies end with it, and train nothing more
     there, before = len(list(tmp_path.glob("kept/*.npz"))), trained(tmp_path)
     time.sleep(1)
     assert trained(tmp_path) == before
     assert 3 <= there < 9
-    assert script(tmp_path, 2, 1).wait() == 0  # what two workers kept, one finds
+    assert os.waitpid(script(tmp_path, 2, 1), 0)[1] == 0  # what two workers kept, one finds
     after = trained(tmp_path)[len(before) :]
     assert len(after) == 9 - there
     assert len(set(after)) == len(after)

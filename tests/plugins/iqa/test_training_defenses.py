@@ -1,15 +1,13 @@
 """APGD by itself, the corrected labels, the gradient penalty, and what training does to a metric."""
 
 import json
-import subprocess
-import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from click.testing import CliRunner
+from tests.faults.forked import Command
 
 from imharness.cli import cli
 from imharness.components.registry import installed
@@ -191,12 +189,11 @@ def test_the_penalty_makes_gradients_smaller_than_the_same_training_without_it(t
 def test_a_killed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
     words = ["nt", *SMALL_PLAN, "--train", SEEN.replace("per_photograph=2", "per_photograph=1"), "--epochs", "12"]
     train(tmp_path / "whole", *words)
-    command = [sys.executable, "-c", "from imharness.cli import main; main()", "train", *words, "--out", "killed"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
-        checkpoint = tmp_path / "killed" / "harness-embedded-cnn--harness-nt.checkpoint"
-        while process.poll() is None and not checkpoint.exists():
-            time.sleep(0.01)
-        process.kill()
+    command = Command(["train", *words, "--out", "killed"], tmp_path, tmp_path / "log")
+    checkpoint = tmp_path / "killed" / "harness-embedded-cnn--harness-nt.checkpoint"
+    command.wait(checkpoint.exists)
+    command.kill("group")
+    command.wait()
     assert not list((tmp_path / "killed").glob("*.safetensors")), "the training ended before it could be killed"
     train(tmp_path / "killed", *words)
     one, two = (next((tmp_path / part).glob("*.safetensors")).read_bytes() for part in ("whole", "killed"))
