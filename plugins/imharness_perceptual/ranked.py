@@ -196,7 +196,12 @@ def untouched_and_attacked(untouched: Blocks, met: Blocks) -> Blocks:
         (
             *(plain.conditions[c] for c in chosen),
             *(
-                {"dataset": own["dataset"], "distortion": own["distortion"], "attack": ball, "attacker": _knowing(ball)}
+                {
+                    "dataset": own["dataset"],
+                    "distortion": own["distortion"],
+                    "attack": ball,
+                    "attacker": AWARE if own["along"] in (OWN, QUERIES) else UNAWARE,
+                }
                 for own, ball in zip(met.conditions, attacked, strict=True)
             ),
         ),
@@ -216,11 +221,6 @@ def _ball(condition: Mapping[str, str]) -> str:
     plain, along = BALL.sub("", condition["attack"]).replace(",]", "]").replace("[]", ""), condition["along"]
     lent = "" if along in (OWN, QUERIES) else f"{LENT}{along}"
     return f"{plain} within {condition['radius']}/255{lent}"
-
-
-def _knowing(ball: str) -> str:
-    """Return whether an attack, in words, knows the metric: it does unless it follows the gradient of another one."""
-    return UNAWARE if LENT in ball else AWARE
 
 
 def _flags(query: Query) -> dict[str, tuple[str, ...]]:

@@ -69,3 +69,14 @@ def test_what_is_not_read_may_want_anything(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(outside, "_FILES", 1)
     monkeypatch.setattr(outside, "_BYTES", 5)
     assert foreseen(folder, "strangers") == (GRADIENTS,)
+
+
+@pytest.mark.parametrize("points", [b"a = !!", b"a =", b"a = strangers:b [c", b"\xff\xfe"])
+def test_a_damaged_package_is_guessed_at_and_raises_nothing(tmp_path: Path, points: bytes) -> None:
+    folder = package(tmp_path, "import cv2\n")
+    (folder / "folder.py").mkdir()
+    (folder / "loop.py").symlink_to("loop.py")
+    (folder / "strange.py").write_bytes(b"import \xff\xfe\n")
+    (found,) = folder.glob("*.dist-info/entry_points.txt")
+    found.write_bytes(b"[imharness]\n" + points + b"\n")
+    assert GRADIENTS in foreseen(folder, "strangers")

@@ -35,7 +35,7 @@ def foreseen(folder: Path, distribution: str) -> tuple[str, ...]:
     for number, file in enumerate(sorted(folder.rglob("*.py"))):
         try:
             text = read_bytes(file, _BYTES, links=False)
-        except UsageError:
+        except (UsageError, OSError):  # a link, a folder or a pipe may have such a name, too
             sure = False
             continue
         read += len(text)
@@ -49,9 +49,13 @@ def foreseen(folder: Path, distribution: str) -> tuple[str, ...]:
 
 
 def _own(folder: Path, distribution: str) -> set[str]:
-    """Return the packages and modules that a distribution lets the harness import."""
+    """Return the packages and modules that a distribution lets the harness import; none if it cannot be read."""
     found = [d for d in importlib.metadata.distributions(path=[str(folder)]) if d.name == distribution]
-    return {point.module.partition(".")[0] for d in found for point in d.entry_points if point.group == GROUP}
+    try:
+        values = [point.value for d in found for point in d.entry_points if point.group == GROUP]
+    except ValueError:  # a text that is no UTF-8
+        return set()
+    return {value.partition(":")[0].partition(".")[0].strip() for value in values}
 
 
 def _imported(text: bytes) -> Iterator[str]:
