@@ -62,21 +62,13 @@ def opened(browser: Browser, address: str) -> Iterator[Page]:
 
 def watched(page: Page, address: str) -> Iterator[Page]:
     elsewhere, errors = [], []
-
-    def guard(route) -> None:
-        if route.request.url.startswith(address):
-            route.continue_()
-        else:
-            elsewhere.append(route.request.url)
-            route.abort()
-
     listeners = {
+        "request": lambda request: elsewhere.append(request.url) if not request.url.startswith(address) else None,
         "pageerror": lambda error: errors.append(str(error)),
         "console": lambda message: errors.append(message.text) if message.type == "error" else None,
     }
     page.set_viewport_size(SIZES["desk"])
     page.emulate_media(color_scheme="light")
-    page.route("**/*", guard)
     for event, listener in listeners.items():
         page.on(event, listener)
     yield page
@@ -85,7 +77,6 @@ def watched(page: Page, address: str) -> Iterator[Page]:
     page.goto("about:blank")
     for event, listener in listeners.items():
         page.remove_listener(event, listener)
-    page.unroute_all(behavior="wait")
     assert elsewhere == []
     assert errors == []
 
