@@ -36,11 +36,9 @@ from imharness.testing import usual
 
 print(usual._peak())
 
-few = ("none", "jpeg", "plain-training", "plain-gradient")
-chosen = ("--evaluator", "confidence", *(word for name in few for word in ("--defense", name)))
 for words in (
     ("plugins", "check", "harness/mae"),
-    ("run", "--profile", "quick", "--all", "--limit", "2", *chosen, "--workers", "1"),
+    ("run", "--profile", "small.toml", "--all", "--limit", "2", "--workers", "1"),
 ):
     sys.argv[1:] = words
     try:
@@ -49,6 +47,36 @@ for words in (
         if ended.code:
             raise
     print("=" * 9)
+"""
+
+PROFILE = """
+name = "small"
+description = "A few cells of every track, computed in seconds."
+
+[tracks."harness/iqa"]
+select = { dataset = ["pictures[size=72]"], metric = ["embedded-cnn"], attack = ["ifgsm"], defense = ["none", "jpeg"] }
+options = { strengths = ["medium"], presets = "embedded" }
+
+[tracks."harness/membership"]
+select = { dataset = ["digits"], model = ["mlp"], defense = ["plain-training"], evaluator = ["confidence"] }
+options = { splits = 2, epochs = 2, references = 3, copies = 1, matched = false }
+parameters."harness/mlp" = { hidden = [16] }
+
+[tracks."harness/perceptual"]
+select = { dataset = ["distorted-pairs[size=48,per_photograph=1]"], metric = ["l2", "psnr"], attack = ["ifgsm"] }
+options = { radii = [4] }
+parameters."harness/ifgsm" = { iterations = 2 }
+
+[tracks."harness/reconstruction"]
+options = { epochs = 1, batch_size = 32, learning_rate = 0.05, judge = "harness/convnet8[width=2]" }
+parameters."harness/invgrad" = { steps = 20 }
+
+[tracks."harness/reconstruction".select]
+dataset = ["thumbnails[size=20]"]
+model = ["lenet"]
+attack = ["invgrad"]
+defense = ["plain-gradient"]
+metric = ["psnr"]
 """
 
 LOCKED = """
@@ -97,6 +125,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     packages = sorted(file.parent.name for place in PLACES for file in place.glob("imharness*/__init__.py"))
     assert {"imharness", "imharness_submissions", "imharness_leaderboard", "imharness_iqa"} <= set(packages)
     folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "small.toml").write_text(PROFILE, encoding="utf-8")
     said = elsewhere("-c", IMPORTED, *packages, folder=folder)
     (checked, ran, _), imported = said.split("=" * 9 + "\n"), said.partition("\n")[0]
     return Done(imported, checked, ran, folder)
