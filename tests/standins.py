@@ -27,6 +27,7 @@ from torchvision.models.resnet import Bottleneck, ResNet
 from imharness.contracts.assets import Asset
 from imharness.contracts.component import Component
 from imharness.contracts.randomness import generator, seeded_init
+from imharness_iqa import denoisers
 from imharness_iqa.attacks import cadv
 from imharness_iqa.colorizer import Colorizer
 from imharness_iqa.defenses import diffpure
@@ -46,6 +47,8 @@ from imharness_vision.vit import VisionTransformer
 
 SMALL_UNET = partial(diffpure.GuidedUNet, width=8, multiples=(1, 2), blocks=1, attention=())
 """The U-Net of guided diffusion with two levels of one block: the published one has 553 million parameters."""
+SMALL_DNCNN = partial(DnCnn, layers=5, width=16)
+"""The published DnCNN has 17 layers of 64 channels."""
 SMALL_SIDE = 64
 """The published diffusion model sees images of 256 px, whatever the size of those that it is given."""
 COLORIZER_WIDTH = 8
@@ -78,6 +81,7 @@ class StandIns:
         patch.setenv("HARNESS_ASSETS", str(folder))
         patch.setattr(diffpure, "GuidedUNet", SMALL_UNET)
         patch.setattr(diffpure, "SIZE", SMALL_SIDE)
+        patch.setattr(denoisers, "DnCnn", SMALL_DNCNN)
         patch.setattr(cadv, "PUBLISHED_WIDTH", COLORIZER_WIDTH)
         patch.setattr(koncept512, "REPEATED", (1, 1, 1))
         patch.setattr("torchvision.models.resnext101_32x8d", shallow_resnext)
@@ -301,7 +305,7 @@ FILES: Mapping[str, Callable[[Path], None]] = (
         "mprnet-denoising": saved(mprnet, lambda tensors: {"state_dict": tensors}),
         "realesr-general-x4v3": saved(upscaler, lambda tensors: {"params": tensors}),
         "realesr-general-wdn-x4v3": saved(upscaler, lambda tensors: {"params": tensors}),
-        "dncnn-25": saved(DnCnn),
+        "dncnn-25": saved(SMALL_DNCNN),
         "brisque-live-model": machine,
         "brisque-live-range": feature_range,
         "niqe-pristine": statistics,

@@ -7,6 +7,7 @@ import ast
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACES = [ROOT / name for name in ("core", "plugins", "leaderboard", "submissions")]
 
 IMPORTED = """
-import importlib, pkgutil, sys
+import importlib, pkgutil, runpy, sys
 
 from imharness.errors import Unavailable
 
@@ -35,10 +36,47 @@ from imharness.testing import usual
 
 print(usual._peak())
 
-from imharness.cli import main
+for words in (
+    ("plugins", "check", "harness/mae"),
+    ("run", "--profile", "small.toml", "--all", "--limit", "2", "--workers", "1"),
+):
+    sys.argv[1:] = words
+    try:
+        runpy.run_module("imharness", run_name="__main__", alter_sys=True)  # as `python -m imharness` does
+    except SystemExit as ended:
+        if ended.code:
+            raise
+    print("=" * 9)
+"""
 
-sys.argv[1:] = ["plugins", "check", "harness/mae"]
-main()
+PROFILE = """
+name = "small"
+description = "A few cells of every track, computed in seconds."
+
+[tracks."harness/iqa"]
+select = { dataset = ["pictures[size=72]"], metric = ["embedded-cnn"], attack = ["ifgsm"], defense = ["none", "jpeg"] }
+options = { strengths = ["medium"], presets = "embedded" }
+
+[tracks."harness/membership"]
+select = { dataset = ["digits"], model = ["mlp"], defense = ["plain-training"], evaluator = ["confidence"] }
+options = { splits = 2, epochs = 2, references = 3, copies = 1, matched = false }
+parameters."harness/mlp" = { hidden = [16] }
+
+[tracks."harness/perceptual"]
+select = { dataset = ["distorted-pairs[size=48,per_photograph=1]"], metric = ["l2", "psnr"], attack = ["ifgsm"] }
+options = { radii = [4] }
+parameters."harness/ifgsm" = { iterations = 2 }
+
+[tracks."harness/reconstruction"]
+options = { epochs = 1, batch_size = 32, learning_rate = 0.05, judge = "harness/convnet8[width=2]" }
+parameters."harness/invgrad" = { steps = 20 }
+
+[tracks."harness/reconstruction".select]
+dataset = ["thumbnails[size=20]"]
+model = ["lenet"]
+attack = ["invgrad"]
+defense = ["plain-gradient"]
+metric = ["psnr"]
 """
 
 LOCKED = """
@@ -72,36 +110,46 @@ def elsewhere(*arguments: str, folder: Path | None = None) -> str:
     return ran.stdout
 
 
+@dataclass(frozen=True)
+class Done:
+    """What one process printed: of importing, of a check of a plugin, and of a run with its pages in `folder`."""
+
+    imported: str
+    checked: str
+    ran: str
+    folder: Path
+
+
 @pytest.fixture(scope="module")
-def imported(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Which modules could not be imported, the memory a process took at most, and what a check of a plugin says."""
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     packages = sorted(file.parent.name for place in PLACES for file in place.glob("imharness*/__init__.py"))
     assert {"imharness", "imharness_submissions", "imharness_leaderboard", "imharness_iqa"} <= set(packages)
-    return elsewhere("-c", IMPORTED, *packages, folder=tmp_path_factory.mktemp("imported"))
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "small.toml").write_text(PROFILE, encoding="utf-8")
+    said = elsewhere("-c", IMPORTED, *packages, folder=folder)
+    (checked, ran, _), imported = said.split("=" * 9 + "\n"), said.partition("\n")[0]
+    return Done(imported, checked, ran, folder)
 
 
-def test_every_module_but_the_sandboxs_is_imported(imported: str) -> None:
-    assert imported.startswith("None\n")
+def test_every_module_but_the_sandboxs_is_imported(done: Done) -> None:
+    """Neither a module that could not be imported nor the memory that a process took at most is named."""
+    assert done.imported == "None"
 
 
-def test_components_are_checked_without_alarms_and_forks(imported: str) -> None:
-    assert " 0 failed" in imported
-    assert "harness/mae" in imported
+def test_components_are_checked_without_alarms_and_forks(done: Done) -> None:
+    assert " 0 failed" in done.checked
+    assert "harness/mae" in done.checked
 
 
 def test_a_second_process_waits_for_locks_or_is_refused(tmp_path: Path) -> None:
     assert elsewhere("-c", LOCKED, str(tmp_path)).splitlines() == ["[b'1', b'2']", "taken [b'1', b'2', b'1', b'2']"]
 
 
-def test_a_small_run_of_all_tracks_ends_with_tables(tmp_path: Path) -> None:
+def test_a_small_run_of_all_tracks_ends_with_tables(done: Done) -> None:
     """On a worker of its own, which is started anew and not forked."""
-    few = ("none", "jpeg", "plain-training", "plain-gradient")
-    chosen = ("--evaluator", "confidence", *(word for name in few for word in ("--defense", name)))
-    run = ("run", "--profile", "quick", "--all", "--limit", "2", *chosen, "--workers", "1")
-    said = elsewhere("-m", "imharness", *run, folder=tmp_path)
-    assert " 0 failed" in said
+    assert " 0 failed" in done.ran
     for track in ("iqa", "membership", "perceptual", "reconstruction"):
-        assert "<table" in (tmp_path / "site" / f"{track}.html").read_text(encoding="utf-8")
+        assert "<table" in (done.folder / "site" / f"{track}.html").read_text(encoding="utf-8")
 
 
 def test_every_text_file_has_its_encoding_named() -> None:

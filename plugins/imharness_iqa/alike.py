@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import scipy.sparse
+import scipy
 import torch
 import torch.nn.functional as F
 

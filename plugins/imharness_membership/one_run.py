@@ -21,9 +21,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import bdtr, expit, log_ndtr, ndtr, ndtri
-from scipy.stats import beta, binom
 
 from imharness.errors import UsageError
 from imharness.questions import CanaryScores, LowerBound, OneRunBounds
@@ -111,7 +110,8 @@ def p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: floa
     Steinke, Nasr & Jagielski (NeurIPS 2023); see the head of this file.
     """
     share = 1 / (1 + np.exp(-epsilon))
-    tails = binom.sf(np.arange(right - 1, -2, -1), guesses, share)  # P[B >= right], P[B >= right - 1], ..., P[B >= 0]
+    # P[B >= right], P[B >= right - 1], ..., P[B >= 0]
+    tails = scipy.stats.binom.sf(np.arange(right - 1, -2, -1), guesses, share)
     extra = np.max((tails[1:] - tails[0]) / np.arange(1, right + 1), initial=0.0)
     return float(min(1.0, tails[0] + 2 * canaries * delta * extra))
 
@@ -165,15 +165,16 @@ def independent_p_value(right: int, guesses: int, canaries: int, mu: float) -> f
     Phi(mu/2 - t) / (Phi(mu/2 - t) + Phi(-mu/2 - t)).
     """
     if guesses == canaries:
-        return float(binom.sf(right - 1, guesses, ndtr(mu / 2)))
-    beyond = beta.ppf(NODES, guesses + 1, canaries - guesses)  # the probability of draws further away than t
+        return float(scipy.stats.binom.sf(right - 1, guesses, ndtr(mu / 2)))
+    # the probability of draws further away than t
+    beyond = scipy.stats.beta.ppf(NODES, guesses + 1, canaries - guesses)
     near, far = np.zeros_like(beyond), np.full_like(beyond, mu / 2 + 40)
     for _ in range(60):  # bisection for t
         t = (near + far) / 2
         is_nearer = ndtr(mu / 2 - t) + ndtr(-mu / 2 - t) > beyond
         near, far = np.where(is_nearer, t, near), np.where(is_nearer, far, t)
     share = expit(log_ndtr(mu / 2 - near) - log_ndtr(-mu / 2 - near))
-    return float(WEIGHTS @ binom.sf(right - 1, guesses, share))
+    return float(WEIGHTS @ scipy.stats.binom.sf(right - 1, guesses, share))
 
 
 def epsilon_of_gaussian(mu: float, delta: float) -> float:
@@ -197,4 +198,6 @@ def _root(surplus: Callable[[float], float]) -> float:
     high = 1.0
     while surplus(high) > 0 and high < 1e3:
         high *= 2
-    return float(max(0.0, brentq(surplus, 0.0, high, xtol=CLOSE) - CLOSE)) if surplus(high) <= 0 else high
+    if surplus(high) > 0:
+        return high
+    return float(max(0.0, scipy.optimize.brentq(surplus, 0.0, high, xtol=CLOSE) - CLOSE))

@@ -11,8 +11,8 @@ is the same for all images of a class.
 """
 
 import numpy as np
+import scipy
 import torch
-from scipy.optimize import nnls
 
 from imharness.data import double
 from imharness.gradients import Gradients
@@ -74,9 +74,9 @@ def _solved(system: np.ndarray, slope: np.ndarray, present: np.ndarray, images: 
     counts = np.zeros(len(slope))
     if scaled:
         rows = np.vstack([system[:, present], np.full(present.sum(), FIRM)])
-        counts[present], _ = nnls(rows, np.append(images * slope, FIRM * images))
+        counts[present], _ = scipy.optimize.nnls(rows, np.append(images * slope, FIRM * images))
     else:
-        counts[present], _ = nnls(system[:, present], slope / max(np.abs(slope).max(), TINY))
+        counts[present], _ = scipy.optimize.nnls(system[:, present], slope / max(np.abs(slope).max(), TINY))
         counts *= images / max(counts.sum(), TINY)
     return counts
 

@@ -6,8 +6,8 @@ assignment (Kuhn, 1955; Crouse, 2016, as in scipy). This favours the attack, and
 """
 
 import numpy as np
+import scipy
 import torch
-from scipy.optimize import linear_sum_assignment
 
 from imharness.gradients import Images
 
@@ -21,5 +21,5 @@ def paired(rebuilt: Images, private: Images, size: int) -> torch.Tensor:
     for start in range(0, len(private), size):
         ours, theirs = (x[start : start + size].flatten(1).double() for x in (rebuilt, private))
         errors = torch.cdist(theirs, ours).square().cpu().numpy()
-        found.append(start + linear_sum_assignment(errors)[1])
+        found.append(start + scipy.optimize.linear_sum_assignment(errors)[1])
     return torch.as_tensor(np.concatenate(found), device=private.device)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -32,6 +32,12 @@ _WAITS = frozenset(
 )
 """The operations that make the host wait for the accelerator."""
 _DOUBLE = (torch.float64, torch.complex128)
+_NESTED = (list, tuple, dict)
+_WATCHED = frozenset(
+    getattr(torch.Tensor, name)
+    for name in ("numpy", "__array__", "tolist", "new_tensor", "__getitem__", "__setitem__", "cuda", "to")
+)
+"""The functions whose arguments are looked at, besides generators: all others are called as they are."""
 
 
 @dataclass
@@ -122,6 +128,8 @@ class _Calls(TorchFunctionMode):
             place = _indexed(kwargs.get("device") or like, self._place)
             if place != drawn_by.device:
                 raise ContractError(f"{func.__name__} draws on {place} with a generator on {drawn_by.device}")
+        if func not in _WATCHED:
+            return func(*args, **kwargs)
         if func in (torch.Tensor.numpy, torch.Tensor.__array__) and isinstance(args[0], _Placed):
             if kwargs.get("force"):
                 return args[0].detach().cpu().numpy()
@@ -161,14 +169,14 @@ class _Places(TorchDispatchMode):
     ) -> Any:
         kwargs = dict(kwargs or {})
         asked = kwargs.get("device")
-        given = [x for x in _leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        given = _tensors((*args, *kwargs.values()))
         placed = any(isinstance(x, _Placed) for x in given)
         if not placed and (asked is None or _indexed(asked, self._place) != self._place):
             return func(*args, **kwargs)
         self._note(func, args, asked, placed)
         places = self._result_places(func, given, args, kwargs, asked)
         same = {id(x.held if isinstance(x, _Placed) else x): x for x in given}
-        held_args, held_kwargs = _changed((args, kwargs), lambda x: x.held if isinstance(x, _Placed) else x)
+        held_args, held_kwargs = _changed((args, kwargs), _held)
         if any(x.is_meta for x in given if not isinstance(x, _Placed)):
             raise Unavailable(f"{func} got a tensor without values, which the simulated accelerator cannot follow")
         if asked is not None:
@@ -212,7 +220,7 @@ class _Places(TorchDispatchMode):
                 where, found = _culprit(), " and ".join(sorted(map(str, places)))
                 raise ContractError(f"{where and f'{where}: '}{func} got tensors on {found}") from None
             return list(places) if asked is None else [_indexed(asked, self._place)]
-        return [x.device for x in _leaves(found) if isinstance(x, torch.Tensor)] or [self._place]
+        return [x.device for x in _tensors((found,))] or [self._place]
 
     def _fake(self, x: torch.Tensor) -> FakeTensor:
         shell = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
@@ -240,24 +248,28 @@ class _Places(TorchDispatchMode):
         return _PlacedOnMac(held)
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    """Yield what lists, tuples and dicts hold, in their order: arguments and results of operations have no others."""
-    if isinstance(value, list | tuple):
-        for own in value:
-            yield from _leaves(own)
-    elif isinstance(value, dict):
-        yield from _leaves(list(value.values()))
-    else:
-        yield value
+def _held(x: Any) -> Any:
+    return x.held if isinstance(x, _Placed) else x
+
+
+def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
+    """Return the tensors among values and in their lists, tuples and dicts: operations take and return no others."""
+    found = list[torch.Tensor]()
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, _NESTED):
+            found += _tensors(value.values() if isinstance(value, dict) else value)
+    return found
 
 
 def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return lists, tuples and dicts with each of their `_leaves` changed."""
-    if isinstance(value, list | tuple):
-        found = [_changed(own, change) for own in value]
-        return tuple(found) if isinstance(value, tuple) else found
+    """Return lists, tuples and dicts with each value that they hold changed."""
     if isinstance(value, dict):
-        return {name: _changed(own, change) for name, own in value.items()}
+        return {name: _changed(own, change) if isinstance(own, _NESTED) else change(own) for name, own in value.items()}
+    if isinstance(value, list | tuple):
+        found = [_changed(own, change) if isinstance(own, _NESTED) else change(own) for own in value]
+        return tuple(found) if isinstance(value, tuple) else found
     return change(value)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import scipy
 import torch
 import torch.nn.functional as F
-from scipy.stats import mannwhitneyu
 
 from imharness.contracts.gradient_defense import GradientDefense
 from imharness.contracts.image_protection import ImageProtection
@@ -108,7 +108,7 @@ class ReleaseProbe(Probe):
             near = self._answers(given, (rows.clamp(min=1e-30).log() + noise).softmax(dim=1))
             members, rest = (answers - near).abs().sum(dim=1).double().chunk(2)
             known, other = float(members.mean()), float(rest.mean())
-            if known > other + JUMP and mannwhitneyu(members, rest, alternative="greater").pvalue < LEVEL:
+            if known > other + JUMP and scipy.stats.mannwhitneyu(members, rest, alternative="greater").pvalue < LEVEL:
                 raise ContractError(
                     f"the answers for members and for near copies of them are {known:.2f} apart, for other rows "
                     f"{other:.2g}: members are looked up, and what is answered for them is not what the model says"

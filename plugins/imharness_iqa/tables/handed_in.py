@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from imharness.contests import Evidence
 from imharness.tracks import Query
@@ -67,7 +67,7 @@ def least(turned: np.ndarray) -> np.ndarray:
     if draws == 1:
         return turned[0]
     error = turned.std(axis=0, ddof=1) * np.sqrt(1 + 1 / draws)
-    return turned.mean(axis=0) - float(stats.t.ppf(1 - LEVEL / n, draws - 1)) * error
+    return turned.mean(axis=0) - float(scipy.stats.t.ppf(1 - LEVEL / n, draws - 1)) * error
 
 
 def _clean(study: Study, key: Key, defense: str, units: np.ndarray) -> np.ndarray:

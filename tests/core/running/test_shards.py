@@ -24,7 +24,7 @@ SELECTIONS = {
         "dataset": ["harness/severity-ladder[severities=[3],size=48]"],
     },
     "harness/perceptual": {
-        "dataset": ["harness/severity-ladder[severities=[2,3],size=176]"], "metric": ["l2"], "attack": ["ifgsm"],
+        "dataset": ["harness/severity-ladder[severities=[2,3],size=48]"], "metric": ["l2"], "attack": ["ifgsm"],
     },
     "harness/membership": {
         "defense": ["plain-training", "l2", "memguard[epochs=2,patience=5]"], "evaluator": ["lira", "confidence"],
@@ -36,7 +36,7 @@ SELECTIONS = {
 OPTIONS = {
     "harness/iqa": {"audited": 3},
     "harness/membership": {"splits": 1, "epochs": 2, "references": 3, "copies": 1},
-    "harness/reconstruction": {"at_once": 2, "epochs": 2},
+    "harness/reconstruction": {"at_once": 2, "epochs": 1, "judge": "harness/convnet8[width=2]"},
 }
 
 

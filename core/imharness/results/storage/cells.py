@@ -6,7 +6,6 @@ may pack cells while they are read; what has disappeared is looked for again unt
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -144,7 +143,8 @@ def table(files: Files, segments: Segments, key: str, seal: str, file: StoredFil
         if found is not None:
             return found
         content = files.content(file)  # it has been computed again since
-    return pq.read_table(io.BytesIO(content))
+    with pq.ParquetFile(pa.BufferReader(content)) as opened:  # `read_table` makes a data set first: five times as long
+        return opened.read()
 
 
 def row_files(
