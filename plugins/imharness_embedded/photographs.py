@@ -8,6 +8,7 @@ and grace_hopper (matplotlib) are in colour; clock_motion (blurred by motion), m
 (handwriting), of scikit-image, are grey. Its cell and microaneurysms are left out: most of their crops show nothing.
 """
 
+import functools
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -86,16 +87,25 @@ def content_of(folder: str) -> str:
 
 def crops(name: str, size: int, count: int) -> list[Array]:
     """Return `count` squares of `size` px, spread over the photograph; it is shrunk first so that they show content."""
-    image = photograph(name)
-    scale = 2.2 * size / min(image.shape[:2])
-    if scale < 1:
-        image = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    ships = not Path(name).is_absolute() or Path(name).is_relative_to(PICTURES)  # others may change
+    image = (_shrunk if ships else _shrunk.__wrapped__)(name, size)
     rng = np.random.default_rng(derive_seed("crops", Path(name).name, size))
     corners = [
         (int(rng.integers(0, image.shape[0] - size + 1)), int(rng.integers(0, image.shape[1] - size + 1)))
         for _ in range(count)
     ]
     return [image[y : y + size, x : x + size] for y, x in corners]
+
+
+@functools.lru_cache(maxsize=64)
+def _shrunk(name: str, size: int) -> Array:
+    """Return a photograph, shrunk so that crops of `size` px show content; it cannot be written to."""
+    image = photograph(name)
+    scale = 2.2 * size / min(image.shape[:2])
+    if scale < 1:
+        image = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    image.flags.writeable = False
+    return image
 
 
 def gaussian_noise(image: Array, severity: int, rng: np.random.Generator) -> Array:
@@ -121,6 +131,11 @@ def pixelate(image: Array, severity: int, rng: np.random.Generator) -> Array:
     height, width = image.shape[:2]
     small = cv2.resize(image, (round(width / factor), round(height / factor)), interpolation=cv2.INTER_AREA)
     return cv2.resize(small, (width, height), interpolation=cv2.INTER_NEAREST)
+
+
+def _levels(image: Array) -> Array:
+    found: Array = np.clip(np.rint(image), 0, 255).astype(np.uint8)
+    return found
 
 
 FAMILIES: dict[str, Callable[[Array, int, np.random.Generator], Array]] = {
@@ -169,7 +184,7 @@ class SeverityLadder(ImageDataset):
                     rng = np.random.default_rng(derive_seed("distortion", name, self.size))
                     image = FAMILIES[family](crop, severity, rng) if severity else crop
                     names.append(name)
-                    stack.append(np.clip(np.rint(image), 0, 255).astype(np.uint8))
+                    stack.append(image if image.dtype == np.uint8 else _levels(image))
                     clean.append(crop)
                     facts = (-float(severity), reference, Path(source).stem, family, severity)
                     for column, value in zip(columns, facts, strict=True):

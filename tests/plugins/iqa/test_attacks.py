@@ -27,8 +27,8 @@ from imharness_iqa.unet import UNet
 
 CPU = torch.device("cpu")
 ATTACKS = [e.component for e in installed().entries.values() if isinstance(e.component, BaseAttack)]
-SMALL = {"queries": 200, "steps": 10, "pairs": 10, "population": 30, "generations": 9}
-SMALL |= {"tile": 64, "epochs": 60, "width": 4, "depth": 3, "pixels": 20}
+SMALL = {"queries": 120, "steps": 10, "pairs": 10, "population": 20, "generations": 9}
+SMALL |= {"tile": 64, "epochs": 40, "width": 4, "depth": 3, "pixels": 20}
 pytestmark = pytest.mark.usefixtures("assets_at_hand")
 
 
@@ -158,6 +158,7 @@ def test_nes_estimates_the_gradient_of_a_linear_score() -> None:
 def test_patch_rs_changes_one_square_of_pure_colours(photographs) -> None:
     attack = PatchRs(area=50, queries=300)
     assert [attack.changed(q) for q in (1, 2, 7, 31)] == [5, 3, 2, 1]
+    photographs = photographs[::2]
     found, _ = attacked(attack, photographs)
     for before, after in zip(photographs, found, strict=True):
         rows, columns = torch.nonzero((before != after).any(dim=0), as_tuple=True)

