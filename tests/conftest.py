@@ -125,6 +125,17 @@ def _as_many_threads() -> Iterator[None]:
         assert torch.get_num_threads() == 1, f"{torch.get_num_threads()} threads of torch are left to other modules"
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _unflushed() -> Iterator[None]:
+    """Leave files to the system, whose power does not fail here: tests write thousands, and wait for the disk at each.
+
+    That files are flushed, and what happens where that fails, is asked of functions that tests put in this place.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real data; tests that need it skip without it."""

@@ -29,6 +29,14 @@ IMPORTED = ("imharness.cli.run", "imharness_leaderboard.command", "imharness_emb
             "imharness_iqa.tables", "imharness_membership.tables", "matplotlib.backends.backend_svg", "pandas",
             "scipy.stats", "imharness.running.prepared")  # fmt: skip
 
+WITHOUT_SITE = """
+from imharness_leaderboard import pages
+pages.build_site = lambda address, site: pages.Built(0, ())
+from imharness.cli import main
+main()
+"""
+"""As `-c CODE` before the words of a command: it leaves out the site, where tests read the store alone."""
+
 
 class Server:
     """A process that forks one child at a time; `close` ends it."""

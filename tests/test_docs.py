@@ -2,13 +2,12 @@
 
 import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.conftest import Harness
 from tests.typed_commands import blocks, commands, read
 
 from imharness.cli import cli
@@ -17,9 +16,16 @@ from imharness.errors import UsageError
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_generated_parts_are_current() -> None:
-    command = [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+CHECK = """
+import runpy, sys
+from imharness.cli import console
+console.out.width = 100  # as it is where it is first imported below a COLUMNS of 100
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+def test_generated_parts_are_current(harness_forked: Harness, tmp_path: Path) -> None:
+    result = harness_forked("-c", CHECK, str(ROOT / "docs" / "generate.py"), "--check", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.forking import WITHOUT_SITE
 
 from imharness.ranking.board import records_of
 from imharness.ranking.entries import known_entries
@@ -25,18 +26,8 @@ LEVEL = 1 / 32
 def query(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> ResultQuery:
     folder = tmp_path_factory.mktemp("adaptive")
     (folder / "truth.toml").write_text(PROFILE)
-    run = harness_forked(
-        "run",
-        "--all",
-        "--profile",
-        "truth.toml",
-        "--workers",
-        "0",
-        "--device",
-        "cpu",
-        cwd=folder,
-        packages=("acme-truth",),
-    )
+    words = ("run", "--all", "--profile", "truth.toml", "--workers", "0", "--device", "cpu")
+    run = harness_forked("-c", WITHOUT_SITE, *words, cwd=folder, packages=("acme-truth",))
     assert run.returncode == 0, run.stderr
     store = Store(folder / "store")
     records = records_of(store, store.latest("harness/iqa"))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.forking import WITHOUT_SITE
 from tests.recomputed import of_site
 
 from imharness.ranking.comparisons import not_worse
@@ -42,25 +43,15 @@ def board(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> dict:
 @pytest.fixture(scope="module")
 def mirrored(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> Path:
     """The folder of a run in which a mirror is the best defense against attacks that do not know it."""
-    return ran(tmp_path_factory.mktemp("mirrored"), harness_forked, MIRRORED)
+    return ran(tmp_path_factory.mktemp("mirrored"), harness_forked, MIRRORED, site=True)
 
 
-def ran(folder: Path, harness_forked, profile: str) -> Path:
+def ran(folder: Path, harness_forked, profile: str, site: bool = False) -> Path:
     """Run a profile in a store whose maintainer accepted the metrics and attacks of the truth."""
     Ledger(folder / "store").append("light/brightness", JUDGES, "accepted", "their numbers are known")
     (folder / "truth.toml").write_text(profile)
-    run = harness_forked(
-        "run",
-        "--all",
-        "--profile",
-        "truth.toml",
-        "--workers",
-        "0",
-        "--device",
-        "cpu",
-        cwd=folder,
-        packages=("acme-truth",),
-    )
+    words = ("run", "--all", "--profile", "truth.toml", "--workers", "0", "--device", "cpu")
+    run = harness_forked(*(() if site else ("-c", WITHOUT_SITE)), *words, cwd=folder, packages=("acme-truth",))
     assert run.returncode == 0, run.stderr
     return folder
 

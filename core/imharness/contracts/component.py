@@ -4,6 +4,7 @@ A component is cheap to make, to compare and to send. Only `build` loads what is
 The parameters are part of the label and of the identity of every result.
 """
 
+import functools
 import inspect
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -52,6 +53,12 @@ class Info(BaseModel):
     paper: Paper | str | None = Field(default=None, description="or its key in the package's papers.toml")
 
 
+@functools.cache
+def _defaults(component: type[BaseModel]) -> dict[str, Any]:
+    """Return the default of each field, made once: plans ask for a hundred thousand labels."""
+    return {name: own.get_default(call_default_factory=True) for name, own in component.model_fields.items()}
+
+
 class Component(BaseModel):
     """Base of everything that a plugin can register: hyper-parameters are fields, facts are in `info`."""
 
@@ -71,11 +78,8 @@ class Component(BaseModel):
     @property
     def label(self) -> str:
         """The label ``owner/method[field=value]``, with the fields that differ from their defaults."""
-        changed = {
-            name: getattr(self, name)
-            for name, field in type(self).model_fields.items()
-            if getattr(self, name) != field.get_default(call_default_factory=True)
-        }
+        defaults = _defaults(type(self))
+        changed = {name: value for name, default in defaults.items() if (value := getattr(self, name)) != default}
         return label_of(self.info.id, changed)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -35,7 +36,11 @@ def canonical_json(value: object) -> str:
 
 def canonical_object(members: Mapping[str, str]) -> str:
     """Return the canonical JSON of an object; `members` is name -> the canonical JSON of the value."""
-    return f"{{{','.join(f'{canonical_json(name)}:{text}' for name, text in sorted(members.items()))}}}"
+    return f"{{{','.join(f'{_quoted(name)}:{text}' for name, text in sorted(members.items()))}}}"
+
+
+_quoted = functools.lru_cache(maxsize=1000)(canonical_json)
+"""Names of members, of which there are few, in plans of many thousand tasks."""
 
 
 def digest(value: object) -> str:

@@ -48,9 +48,9 @@ class TaskSpec(BaseModel, frozen=True, extra="forbid"):
 
     def key_with(self, parts: Mapping[str, str]) -> str:
         """Return the key; `parts` is role -> canonical JSON of the component's identity, made once for many tasks."""
-        rest = {name: value for name, value in self if name != "components"}
-        fields = {name: canonical_json(value) for name, value in rest.items()}
-        return sha256_of(canonical_object({**fields, "components": canonical_object(parts)}).encode())
+        rest = canonical_json({name: value for name, value in vars(self).items() if name != "components"})
+        text = f'{{"components":{canonical_object(parts)},{rest[1:]}'  # no field has a name that is sorted before it
+        return sha256_of(text.encode())
 
     def describe(self) -> str:
         """Return one line by which a person can recognise the task."""

@@ -37,9 +37,9 @@ def planned(command: str, *, first: bool = False) -> Graph:
     (profile,), (track,) = options.pop("profile"), options.pop("track")
     for kind, names in options.items():
         assert all(installed().find(kind, name) for name in names)
-    only = {kind: names[:1] for kind, names in options.items()} if first else options
-    name = installed().track(track).info.id
-    return plan_track(name, load_profile(profile), installed(), only=only, whole=True)
+    name, own = installed().track(track).info.id, load_profile(profile)
+    only = {kind: names[:1] for kind, names in (dict(own.tracks[name].select) | options).items()} if first else options
+    return plan_track(name, own, installed(), only=only, whole=True)
 
 
 def asks(table: PublishedTable, row: str = "", column: str = "") -> list[Ask]:

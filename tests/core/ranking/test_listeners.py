@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.core.exports.boards import board
+from tests.forking import WITHOUT_SITE
 from tests.leaderboard.contested import JPEG
 
 from imharness.components import loading
@@ -127,7 +128,9 @@ def test_a_name_that_two_packages_offer_is_refused(opened: list[Told], monkeypat
 
 def test_a_package_from_outside_is_told_of_a_run_and_a_ranking(tmp_path: Path, harness_forked) -> None:
     words = ("--track", "perceptual", "--metric", "psnr", "--limit", "4", "--workers", "0")
-    ran = harness_forked("run", *words, "--log-to", "lines:told.jsonl", cwd=tmp_path, packages=("acme-hooks",))
+    ran = harness_forked(
+        "-c", WITHOUT_SITE, "run", *words, "--log-to", "lines:told.jsonl", cwd=tmp_path, packages=("acme-hooks",)
+    )
     assert ran.returncode == 0, ran.stderr
     assert json.loads((tmp_path / "told.jsonl").read_text()) == {
         "store": "store",
