@@ -15,7 +15,7 @@ from imharness_submissions.sandbox.jail import GuestSpec, Limits, require_sandbo
 from imharness_submissions.sandbox.proxies import PackageDescription, Sandboxed, offer_of
 
 HERE = Path(__file__).parent
-QUICK = Limits(answer_s=3, memory_mib=1500, folder_mib=32)
+QUICK = Limits(answer_s=3, memory_mib=1000, folder_mib=32)
 PATIENT = replace(QUICK, answer_s=90, reports=500)
 """For packages that are stopped by another rule than the deadline, also where the machine is slow."""
 LATE = ("never_returns", "drips")

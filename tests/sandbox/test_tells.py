@@ -19,6 +19,7 @@ from scipy.stats import binom
 from tests.sandbox.conftest import laid_out
 
 from imharness.contracts.call import checked
+from imharness.contracts.component import Component
 from imharness.contracts.randomness import ImageRng, derive_seed
 from imharness.running.target import MetricTarget, straight_through
 from imharness.testing import check_component
@@ -48,12 +49,18 @@ class Heard:
         return [json.loads(line) for line in self.text[who].splitlines() if line.startswith("{")]
 
 
-@pytest.fixture
-def guest(sandbox: None, tmp_path: Path) -> Iterator[Guest]:
-    folder = laid_out([Path(__file__).parent / "honest" / "records.py"], tmp_path)
+@pytest.fixture(scope="module")
+def guest(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    """Every call is a session of its own anyway."""
+    folder = laid_out([Path(__file__).parent / "honest" / "records.py"], tmp_path_factory.mktemp("records"))
     found = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=Limits(printed_kib=4096)))
     yield found
     found.kill()
+
+
+@pytest.fixture(scope="module")
+def defenses(guest: Guest) -> dict[str, Component]:
+    return {entry.component.info.id: entry.component for entry in offer_of(guest).entries(guest)}
 
 
 def recorded(guest: Guest, heard: Heard, defense: Any) -> None:
@@ -107,11 +114,12 @@ def told_apart(first: list[Call], second: list[Call], left_out: frozenset[str]) 
 
 
 @pytest.mark.parametrize("stem", ["moving", "random", "fixed"])
-def test_no_call_tells_whether_its_result_is_kept(guest: Guest, stem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_call_tells_whether_its_result_is_kept(
+    guest: Guest, defenses: dict[str, Component], stem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     heard = Heard()
     monkeypatch.setattr("imharness_submissions.sandbox.jail.said", heard.said)
-    defense = next(e.component for e in offer_of(guest).entries(guest) if e.component.info.id == f"good/records-{stem}")
-    recorded(guest, heard, defense)
+    recorded(guest, heard, defenses[f"good/records-{stem}"])
     for other, left_out in (
         (SEARCH, frozenset[str]()),
         (SUITE, frozenset({"rows", "height", "width", "bytes", "strides"})),

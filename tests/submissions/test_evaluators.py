@@ -92,6 +92,7 @@ def test_an_evaluator_that_knows_the_public_split_learns_nothing(
     assert not any(guess.knows for guess in hidden.untold)
 
 
+@pytest.mark.usefixtures("described_once")
 def test_the_split_of_an_evaluator_is_that_of_the_store_and_first_party_numbers_stay(
     submission: MakeSubmission, tmp_path: Path
 ) -> None:

@@ -310,6 +310,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(started: Break) -> None:
         read_evidence(other)
 
 
+@pytest.mark.usefixtures("described_once")
 def test_a_submitted_entry_is_broken_by_its_own_code_in_the_sandbox(
     submission: MakeSubmission, listed: Path, store: Path, tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ select = { dataset = ["harness/thumbnails[size=16]"], model = ["harness/lenet"],
 defense = ["plain-gradient"], metric = ["psnr"] }
 options = { epochs = 1, batch_size = 64, learning_rate = 0.05, judge = "harness/convnet8[width=2]", attacked = 1, \
 gradients_only = ["harness/idlg"] }
-parameters."harness/idlg" = { iterations = 200 }
+parameters."harness/idlg" = { iterations = 120 }
 """
 """A network whose gradients are inverted within seconds: a model is ranked where the attack converged."""
 

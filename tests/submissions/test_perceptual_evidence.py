@@ -287,6 +287,7 @@ def test_images_that_broke_one_metric_are_measured_again_by_another(store: Path,
         check(read_evidence(fewer), Store(store))
 
 
+@pytest.mark.usefixtures("described_once")
 def test_a_submitted_metric_is_broken_by_its_own_code_in_the_sandbox(
     submission: MakeSubmission, listed: Path, store: Path, started: Start
 ) -> None:

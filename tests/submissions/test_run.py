@@ -88,6 +88,7 @@ def test_a_defense_alone_in_a_store_is_accepted_and_the_board_says_what_it_lacks
     assert (tmp_path / "site" / "iqa.html").is_file()
 
 
+@pytest.mark.usefixtures("described_once")
 def test_an_honest_defense_is_measured_ranked_and_reproduced(honest: Honest, tmp_path: Path, profile: Path) -> None:
     claims = (
         '[[claims]]\ntrack = "harness/iqa"\ntable = "{table}"\nrow = "good/median"\ncolumn = "{column}"\n'

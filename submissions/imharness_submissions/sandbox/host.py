@@ -169,19 +169,24 @@ class Guest:
             with unwatched():
                 self._jail = jail = Jail(self.spec)
             weakref.finalize(self, jail.kill)
+            self._require_group(jail.group is not None)
             if not jail.wait_until_ready():
                 with contextlib.suppress(SandboxViolation):
                     jail.printed.hear()
                 self.kill()
                 raise Unavailable(f"the sandbox did not start: {jail.printed.last_line}")
             self.level = jail.level
-            if self.secret and not self.spec.trusted and not jail.grouped:
-                self.kill()
-                raise Unavailable(
-                    "official runs, those on a secret split, need a control group, and none holds the sandbox here",
-                    "run it where /sys/fs/cgroup can be written, or without --secret",
-                )
+            self._require_group(jail.grouped)
         return self._jail
+
+    def _require_group(self, there: bool) -> None:
+        """End the guest and raise `Unavailable` where it needs a control group that is not there."""
+        if self.secret and not self.spec.trusted and not there:
+            self.kill()
+            raise Unavailable(
+                "official runs, those on a secret split, need a control group, and none holds the sandbox here",
+                "run it where /sys/fs/cgroup can be written, or without --secret",
+            )
 
 
 class Session:
