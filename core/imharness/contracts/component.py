@@ -53,7 +53,7 @@ class Info(BaseModel):
     paper: Paper | str | None = Field(default=None, description="or its key in the package's papers.toml")
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1000)
 def _defaults(component: type[BaseModel]) -> dict[str, Any]:
     """Return the default of each field, made once: plans ask for a hundred thousand labels."""
     return {name: own.get_default(call_default_factory=True) for name, own in component.model_fields.items()}

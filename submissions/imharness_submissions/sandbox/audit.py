@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from operator import is_
 from typing import Any
 
 import torch
@@ -78,19 +77,13 @@ class Namespaces:
         modules = [torch, torch.nn, torch.nn.functional, torch.autograd, torch.linalg, torch.random]
         modules += [m for name, m in sorted(sys.modules.items()) if name.partition(".")[0].startswith("imharness")]
         places: list[Any] = [*modules, torch.Tensor, torch.nn.Module, torch.Generator]
-        self._held = [(place.__name__, place, dict(vars(place)), tuple(vars(place).values())) for place in places]
+        self._held = [(place.__name__, place, dict(vars(place))) for place in places]
         self.modules = frozenset(sys.modules)
 
     def changed(self) -> list[str]:
-        """Return the names of functions that were replaced, at most 10.
-
-        A name keeps its place while others are added. So the values are compared first in their order, without their
-        names: each object that is looked at is a page that this process has to copy.
-        """
+        """Return the names of functions that were replaced, at most 10."""
         found = []
-        for name, place, before, values in self._held:
+        for name, place, before in self._held:
             now = vars(place)
-            if len(now) >= len(values) and all(map(is_, now.values(), values)):
-                continue
             found += [f"{name}.{key}" for key, value in before.items() if callable(value) and now.get(key) is not value]
         return found[:10]
