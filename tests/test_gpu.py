@@ -6,7 +6,7 @@ from benchmarks import gpu
 
 from imharness.errors import Unavailable
 
-SMALL = gpu.Sizes(side=32, iterations=3, images=2, copies=32, steps=8, models=2, epochs=1, conformance_s=0.2)
+SMALL = gpu.Sizes(side=32, iterations=3, images=2, copies=32, steps=8, models=2, epochs=1, conforming=3)
 
 
 def test_every_part_runs_with_the_cpu_as_its_device() -> None:
@@ -17,6 +17,7 @@ def test_every_part_runs_with_the_cpu_as_its_device() -> None:
     narrow = found.pop("bfloat16: difference of the gain")  # its goal is for more images than two
     assert float(narrow.measured.removesuffix(" %")) < 5
     assert [line for line in found.values() if not line.met] == []
+    assert found["Conformance: components work on the device"].measured == "3 components"
     assert found["A fork of the prepared server computes on the device"].measured == "6.0"
     assert found["Out of memory: batches are halved, scores stay"].measured.startswith(
         "8 images in batches of at most 2"
