@@ -62,13 +62,16 @@ class Server:
         return subprocess.CompletedProcess(words, code, printed, errors)
 
     def close(self) -> None:
-        self._process.communicate()
+        """Say that it was the last command: processes that tests have forked since then hold the pipe open, too."""
+        self._process.communicate("\n")
 
 
 def serve() -> None:
-    """Answer each line of the standard input, a command, with its exit code."""
+    """Answer each line of the standard input, a command, with its exit code; an empty line ends it."""
     import_all()
-    for line in sys.stdin:
+    for line in iter(sys.stdin.readline, ""):
+        if line == "\n":
+            break
         words, folder, environment, paths, seconds, logs = json.loads(line)
         pid = os.fork()
         if pid == 0:
