@@ -14,6 +14,7 @@ import tempfile
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -289,6 +290,17 @@ def browser() -> Iterator["Browser"]:
         launched = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu", NOWHERE_ELSE])
         yield launched
         launched.close()
+
+
+@contextlib.contextmanager
+def few_resamples() -> Iterator[None]:
+    """Take fewer resamples than a board does, which is enough in the mean of studies, and between far entries."""
+    from imharness.results import told
+    from imharness.statistics.differences import differences
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(told, "differences", partial(differences, resamples=300))
+        yield
 
 
 @contextlib.contextmanager

@@ -1,13 +1,12 @@
 """Many studies are simulated here; each takes fewer resamples than a board does, which is enough in the mean."""
 
-from functools import partial
+from collections.abc import Iterator
 
 import pytest
-
-from imharness.results import told
-from imharness.statistics.differences import differences
+from tests.conftest import few_resamples
 
 
 @pytest.fixture(autouse=True)
-def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(told, "differences", partial(differences, resamples=300))
+def _few_resamples() -> Iterator[None]:
+    with few_resamples():
+        yield
