@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import os
@@ -43,8 +44,10 @@ def _modules(folder: Path) -> set[str]:
     return {path.name.partition(".")[0] for path in folder.iterdir() if path.is_dir() or path.suffix in (".py", ".so")}
 
 
-def _modules_here() -> set[str]:
-    return {*sys.stdlib_module_names, *importlib.metadata.packages_distributions(), *_HOOKS}
+@functools.cache
+def _modules_here() -> frozenset[str]:
+    """Return the names that stand for something in this process; what is installed is listed once."""
+    return frozenset({*sys.stdlib_module_names, *importlib.metadata.packages_distributions(), *_HOOKS})
 
 
 def _ours(module: str) -> bool:

@@ -3,7 +3,10 @@
 import json
 import time
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import pytest
+from tests.conftest import Harness, without_site
 from tests.faults.forked import STUDY, Command, digests, remains
 
 from imharness.cli.stores import compact, verify
@@ -13,23 +16,52 @@ from imharness.results.tasks import TaskRecord
 RUN = ["run", "--all", "--profile", "study.toml", "--device", "cpu", "--json", "--limit", "2", "--workers", "0"]
 
 
-def test_runs_that_share_a_store_end_with_the_rows_and_the_one_board_of_a_run_alone(tmp_path: Path) -> None:
-    (tmp_path / "study.toml").write_text(STUDY)
-    commands = [
-        Command([*RUN, "--store", store, "--site", f"site{number}"], tmp_path, tmp_path / f"{number}.log")
-        for number, store in enumerate(("alone", "shared", "shared"))
+class Alone(NamedTuple):
+    """The store of a run that nothing disturbed, and what it said."""
+
+    store: Path
+    facts: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory, harness_here: Harness) -> Alone:
+    folder = tmp_path_factory.mktemp("alone")
+    (folder / "study.toml").write_text(STUDY)
+    with without_site():
+        done = harness_here(*RUN, "--store", "store", "--site", "site", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return Alone(folder / "store", said_by(done.stdout))
+
+
+def said_by(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text[text.index("{\n") :])
+    return found
+
+
+def shared_by(folder: Path, *runs: tuple[str, ...]) -> list[Command]:
+    """Start runs with these further words in one store."""
+    (folder / "study.toml").write_text(STUDY)
+    return [
+        Command([*RUN, *more, "--store", "shared", "--site", f"site{number}"], folder, folder / f"{number}.log")
+        for number, more in enumerate(runs)
     ]
+
+
+def test_runs_that_share_a_store_end_with_the_rows_and_the_one_board_of_a_run_alone(
+    alone: Alone, tmp_path: Path
+) -> None:
+    commands = shared_by(tmp_path, (), ())
     for command in commands:
         command.wait()
-    assert [command.code for command in commands] == [0, 0, 0], [command.log.read_text() for command in commands]
-    said = [json.loads(command.log.read_text()[command.log.read_text().index("{\n") :]) for command in commands]
-    assert [(facts["done"], facts["failed"], facts["claims"]) for facts in said[1:]] == [
-        (said[0]["cells"], {}, said[0]["claims"])
+    assert [command.code for command in commands] == [0, 0], [command.log.read_text() for command in commands]
+    said = [said_by(command.log.read_text()) for command in commands]
+    assert [(facts["done"], facts["failed"], facts["claims"]) for facts in said] == [
+        (alone.facts["cells"], {}, alone.facts["claims"])
     ] * 2
     found = digests(tmp_path / "shared")
     assert found
-    assert found == digests(tmp_path / "alone")
-    boards = [Store(tmp_path / store).board("harness/iqa") for store in ("alone", "shared")]
+    assert found == digests(alone.store)
+    boards = [Store(store).board("harness/iqa") for store in (alone.store, tmp_path / "shared")]
     rows = [{table.id: [row.label for row in table.rows] for table in board.tables} for board in boards]
     assert rows[0] == rows[1]
     assert remains(tmp_path / "shared") == []
@@ -44,18 +76,14 @@ def rows(store: Path) -> dict[str, dict[str, list[object]]]:
     return found
 
 
-def test_runs_that_share_a_store_lose_nothing_while_it_is_packed(tmp_path: Path) -> None:
+def test_runs_that_share_a_store_lose_nothing_while_it_is_packed(alone: Alone, tmp_path: Path) -> None:
     """One of them computes everything anew."""
-    (tmp_path / "study.toml").write_text(STUDY)
-    commands = [
-        Command([*RUN, *more, "--store", store, "--site", f"site{number}"], tmp_path, tmp_path / f"{number}.log")
-        for number, (store, *more) in enumerate((("alone",), ("shared",), ("shared", "--fresh")))
-    ]
+    commands = shared_by(tmp_path, (), ("--fresh",))
     shared, packed = tmp_path / "shared", 0
     while not all(command.ended for command in commands):
         packed += compact(Store(shared))
         time.sleep(0.05)
-    assert [command.code for command in commands] == [0, 0, 0], [command.log.read_text() for command in commands]
+    assert [command.code for command in commands] == [0, 0], [command.log.read_text() for command in commands]
     assert packed
-    assert rows(shared) == rows(tmp_path / "alone")
+    assert rows(shared) == rows(alone.store)
     assert list(verify(Store(shared))) == []

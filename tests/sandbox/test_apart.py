@@ -10,6 +10,7 @@ from tests.sandbox.conftest import Opened
 from imharness.contracts.call import checked
 from imharness.contracts.randomness import ImageRng
 from imharness.testing.samples import images as sample_images
+from imharness_submissions.sandbox.host import Session
 
 CPU = torch.device("cpu")
 SEEDS = [1, 2, 3, 4]
@@ -68,6 +69,22 @@ def test_a_function_that_nobody_holds_keeps_no_process(opened: Opened) -> None:
     for _ in range(3):
         component.build(CPU)(clean, ImageRng(SEEDS))
     assert [session for session in guest._sessions if not session.closed] == []
+
+
+def test_the_session_that_was_started_ahead_waits_while_calls_are_asked_again(opened: Opened) -> None:
+    """Each of those wants a young one; the next cell takes what waits, and none is started for nothing."""
+    guest, component = opened("honest/median")
+    purify: Any = checked(component, component.build(CPU))
+    clean, _ = a_pair()
+    purify(clean, ImageRng(SEEDS))
+    guest.end_task(failed=False)
+    assert guest._ahead is not None
+    waiting = guest._ahead[1]
+    purify(clean, ImageRng(SEEDS))
+    assert isinstance(waiting, Session)
+    assert waiting in guest._sessions
+    assert not waiting.closed
+    guest.end_task(failed=False)
 
 
 @pytest.mark.parametrize("gradient", [False, True])

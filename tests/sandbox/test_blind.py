@@ -41,7 +41,7 @@ from imharness_submissions.sandbox.proxies import Sandboxed, offer_of, proxy
 
 HERE = Path(__file__).parent / "blind"
 CPU = torch.device("cpu")
-LIMITS = Limits(answer_s=60, memory_mib=1500, folder_mib=32, threads=64)
+LIMITS = Limits(answer_s=60, folder_mib=32, threads=64)
 SEARCHED, ROWS, SIDE = 4, 8, 48
 HARMLESS = ""
 LAST = 382

@@ -39,17 +39,37 @@ KINDS = (
     "membership-release",
 )
 Pair = tuple[Component, Component]
+MOVING = """
+from imharness.images import DefenseInfo, Purification, hookimpl
+
+class Turned(Purification):
+    \"\"\"Adds noise to mirrored images.\"\"\"
+
+    info = DefenseInfo(id="many/turned", version="1", differentiable=True, random=True)
+
+    def build(self, device):
+        return lambda images, rng: (0.5 * images + 0.1 * rng.uniform(*images.shape[1:])).flip(3)
+
+    def inverse(self, device):
+        return lambda images, shape, rng: (2 * images.flip(3) - 0.2 * rng.uniform(*shape)).clamp(0, 1)
+
+@hookimpl
+def components():
+    return [Turned()]
+"""
 
 
 @pytest.fixture(scope="module")
 def guest_and_pairs(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Guest, dict[str, Pair]]]:
-    """One package with a component of every kind, in this process and in the sandbox."""
+    """One package with a component of every kind, and one that moves pixels, in this process and in the sandbox."""
     folder, sources = tmp_path_factory.mktemp("package"), tmp_path_factory.mktemp("sources")
     real: dict[str, Component] = {}
     points = []
-    for kind in KINDS:
-        made = write_package(kind, f"many/{kind}", sources, "A stranger")
-        (module,) = (path for path in made.glob("*.py"))
+    (sources / "moving").mkdir()
+    (sources / "moving" / "many_turned.py").write_text(MOVING)
+    made = {kind: write_package(kind, f"many/{kind}", sources, "A stranger") for kind in KINDS}
+    for kind, place in {**made, "turned": sources / "moving"}.items():
+        (module,) = (path for path in place.glob("*.py"))
         (folder / module.name).write_text(module.read_text())
         points.append(f"{kind} = {module.stem}")
         spec = importlib.util.spec_from_file_location(module.stem, module)
@@ -149,36 +169,13 @@ def test_a_graph_that_nobody_needs_is_dropped_inside(guest_and_pairs: tuple[Gues
     assert purify.remote._sessions[SEARCH][0].dropped == [0], "each call frees the handle of the one before it"
 
 
-MOVING = """
-from imharness.images import DefenseInfo, Purification, hookimpl
-
-class Turned(Purification):
-    \"\"\"Adds noise to mirrored images.\"\"\"
-
-    info = DefenseInfo(id="many/turned", version="1", differentiable=True, random=True)
-
-    def build(self, device):
-        return lambda images, rng: (0.5 * images + 0.1 * rng.uniform(*images.shape[1:])).flip(3)
-
-    def inverse(self, device):
-        return lambda images, shape, rng: (2 * images.flip(3) - 0.2 * rng.uniform(*shape)).clamp(0, 1)
-
-@hookimpl
-def components():
-    return [Turned()]
-"""
-
-
-def test_what_moves_pixels_moves_them_back_in_the_sandbox_with_the_same_draws(sandbox: None, tmp_path) -> None:
-    (tmp_path / "moving.py").write_text(MOVING)
-    facts = tmp_path / "moving-1.0.dist-info"
-    facts.mkdir()
-    (facts / "METADATA").write_text("Metadata-Version: 2.4\nName: moving\nVersion: 1.0\n")
-    (facts / "entry_points.txt").write_text("[imharness]\nmoving = moving\n")
-    guest = Guest(GuestSpec("moving", tmp_path, threads=1, limits=replace(QUICK, answer_s=60)))
-    (turned,) = [entry.component for entry in offer_of(guest).entries(guest)]
+def test_what_moves_pixels_moves_them_back_in_the_sandbox_with_the_same_draws(
+    guest_and_pairs: tuple[Guest, dict[str, Pair]],
+) -> None:
+    guest, pairs = guest_and_pairs
+    turned: Any = pairs["turned"][1]
     images = sample_images(3, 20, 24, 0)
     moved = checked(turned, turned.build(CPU))(images, ImageRng([1, 2, 3]))
     back = checked(turned, turned.inverse(CPU), "inverse")(moved, tuple(images.shape[1:]), ImageRng([1, 2, 3]))
     torch.testing.assert_close(back, images)
-    guest.kill()
+    guest.end_task(failed=False)

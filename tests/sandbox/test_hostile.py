@@ -1,6 +1,8 @@
 """Plugins that cheat or attack are stopped and named; honest ones are not."""
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -182,19 +184,29 @@ def test_progress_without_end_is_ended_and_named(opened: Opened) -> None:
     assert any("reported progress more than" in line for line in guest.attempts)
 
 
-def test_a_field_cannot_stand_for_what_the_harness_says_of_a_component(sandbox: None, tmp_path: Path) -> None:
-    """The digest of the package is part of every key; a package that states it itself would own another's cells."""
-    guest = Guest(GuestSpec("strangers", laid_out([HERE / "hostile" / "names_a_field.py"], tmp_path)))
-    with pytest.raises(PluginError, match="environment"):
-        offer_of(guest)
+@pytest.fixture(scope="module")
+def described_anew(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    """A guest whose package changes: its first process never looks at it, and each session reads it anew."""
+    folder = tmp_path_factory.mktemp("anew") / "package"
+    folder.mkdir()
+    guest = Guest(GuestSpec("strangers", folder))
+    yield guest
     guest.kill()
 
 
-def test_a_false_description_makes_no_component(sandbox: None, tmp_path: Path) -> None:
-    guest = Guest(GuestSpec("strangers", laid_out([HERE / "hostile" / "lies_about_itself.py"], tmp_path)))
-    with pytest.raises(PluginError, match="description of a component"):
-        offer_of(guest)
-    guest.kill()
+@pytest.mark.parametrize(
+    ("name", "said"), [("names_a_field", "environment"), ("lies_about_itself", "description of a component")]
+)
+def test_a_false_description_makes_no_component(described_anew: Guest, name: str, said: str) -> None:
+    """Nor can a field stand for what the harness says: the digest of the package is part of every key.
+
+    A package that states it itself would own another's cells.
+    """
+    for path in described_anew.spec.folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    laid_out([HERE / "hostile" / f"{name}.py"], described_anew.spec.folder)
+    with pytest.raises(PluginError, match=said):
+        offer_of(described_anew)
 
 
 def test_the_conformance_suite_cannot_be_told_from_a_run(opened: Opened) -> None:

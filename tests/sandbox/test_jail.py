@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,18 +13,11 @@ import imharness_embedded
 from imharness.cli import cli
 from imharness.errors import Unavailable
 from imharness_submissions.sandbox import jail, seccomp
+from imharness_submissions.sandbox import selftest as inside
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, arguments, interpreter, require_sandbox
 from imharness_submissions.sandbox.processes import ControlGroup, tree
 from imharness_submissions.sandbox.selftest import look, selftest, verdict
-
-
-def test_nothing_of_the_outside_is_inside(sandbox: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SECRET_TOKEN", "x")
-    inside = selftest()
-    assert not any(inside.values()), inside
-    assert len(inside) == 7
-    assert look()["opens a network socket"], "the test can tell"
 
 
 def test_root_runs_nothing_where_nothing_holds_its_processes(sandbox: None, monkeypatch) -> None:
@@ -49,27 +43,31 @@ def test_packages_with_data_sets_are_empty_inside(sandbox: None, tmp_path: Path,
 roots = jail.roots()
 
 
-def test_modules_of_a_package_never_stand_for_those_of_the_harness(sandbox: None, tmp_path: Path) -> None:
-    """The package's folder comes last on the path, and only in a session: its hooks and look-alikes are never run."""
+@pytest.fixture(scope="module")
+def looks_alike(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    """A guest whose package has the hooks and the names of modules of others."""
+    folder = tmp_path_factory.mktemp("package")
     for name in ("sitecustomize.py", "usercustomize.py", "torch.py", "json.py", "imharness_submissions/__init__.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("raise SystemExit('it ran')\n")
-    guest = Guest(GuestSpec("x", tmp_path))
-    try:
-        assert guest.open().request("look").facts["sees other processes"] is False
-    finally:
-        guest.kill()
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("raise SystemExit('it ran')\n")
+    guest = Guest(GuestSpec("x", folder))
+    yield guest
+    guest.kill()
+
+
+def test_modules_of_a_package_never_stand_for_those_of_the_harness(looks_alike: Guest) -> None:
+    """The package's folder comes last on the path, and only in a session: its hooks and look-alikes are never run."""
+    assert looks_alike.open().request("look").facts["sees other processes"] is False
 
 
 def test_a_control_group_is_named_only_where_it_holds_every_process(
-    sandbox: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    looks_alike: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guest = Guest(GuestSpec("x", tmp_path))
+    guest = looks_alike
     guest.open()
     running = guest._jail
     assert running is not None
     if running.group is None:
-        guest.kill()
         pytest.skip("this process may not create control groups")
     assert guest.level.endswith("+cgroup")
     held = tree(running.process.pid)
@@ -113,7 +111,9 @@ def _without_capability(line: list[str]) -> list[str]:
     return [*line[:place], *line[place + 2 :]]
 
 
-def test_the_doctor_tests_the_sandbox(sandbox: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_doctor_finds_nothing_of_the_outside_inside(
+    sandbox: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Also where Python is a link through folders that are not inside.
 
     As in a virtual environment whose Python is linked to by a path with "..", or through a folder of links.
@@ -123,9 +123,19 @@ def test_the_doctor_tests_the_sandbox(sandbox: None, monkeypatch: pytest.MonkeyP
     python.symlink_to(tmp_path / "links" / ".." / "next")
     (tmp_path / "next").symlink_to(os.path.realpath(sys.executable))
     monkeypatch.setattr(sys, "executable", str(python))
+    found: dict[str, bool] = {}
+
+    def seen() -> dict[str, bool]:
+        found.update(selftest())
+        return found
+
+    monkeypatch.setattr(inside, "selftest", seen)
     done = CliRunner().invoke(cli, ["doctor", "--json"])
     assert '"sandbox": "bubblewrap' in done.output
     assert "holds" in done.output
+    assert not any(found.values()), found
+    assert len(found) == 7
+    assert look()["opens a network socket"], "the test can tell"
 
 
 @pytest.mark.parametrize("trusted", [False, True])

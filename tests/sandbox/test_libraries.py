@@ -1,7 +1,6 @@
 """Honest packages import libraries where everybody does, at the top of a module; nobody is blamed for that."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +29,7 @@ LIBRARIES = ("scipy", "cv2", "torchvision", "skimage", "kornia", "safetensors")
 def guest(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     """One package with a module for each library, whose text tells nothing: it is imported in a session at first."""
     folder = laid_out((HERE / "libraries" / f"by_{library}.py" for library in LIBRARIES), tmp_path_factory.mktemp("by"))
-    limits = replace(PATIENT, memory_mib=1500)
-    found = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=limits))
+    found = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=PATIENT))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(proxies, "foreseen", lambda folder, distribution: ())
         yield found

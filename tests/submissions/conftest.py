@@ -4,6 +4,7 @@ import hashlib
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 
 from imharness.errors import Unavailable
 from imharness_submissions import opening, starting
+from imharness_submissions.contents import tree_digest
 from imharness_submissions.installer import uv
+from imharness_submissions.running import Run
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import require_sandbox
 from imharness_submissions.sandbox.proxies import PackageDescription, offer_of
@@ -46,6 +49,18 @@ def tools() -> None:
 def own_cache(tools: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keep unpacked packages out of the user's cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@contextmanager
+def unexamined() -> Iterator[None]:
+    """Let runs compute cells and tables alone, without the conformance suite and the attacks on entries.
+
+    Those examine the same packages, or such as they are, in `test_honest` and `test_run`.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "conformance", lambda run, advance: (0, []))
+        patch.setattr(Run, "audit_gradients", lambda run, advance: [])
+        yield
 
 
 @pytest.fixture
@@ -116,20 +131,20 @@ def module_folder(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield place
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def known() -> dict[str, PackageDescription]:
     return {}
 
 
 @pytest.fixture
 def described_once(known: dict[str, PackageDescription], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask each package of this module once what it registers; no other guest is started."""
+    """Ask each package once what it registers, whichever test has it; no other guest is started for that."""
 
     def offer(guest: Guest) -> PackageDescription:
-        name = guest.spec.distribution
-        if name not in known:
-            known[name] = offer_of(guest)
-        return known[name]
+        content = tree_digest(guest.spec.folder)
+        if content not in known:
+            known[content] = offer_of(guest)
+        return known[content]
 
     for module in (opening, starting):
         monkeypatch.setattr(module, "offer_of", offer)

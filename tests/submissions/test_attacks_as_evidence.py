@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from tests.conftest import Harness
+from tests.forking import WITHOUT_SITE
 from tests.submissions.conftest import MakeSubmission, wheel_of
 from tests.submissions.test_evidence import told, value
 from tests.submissions.test_run import entry
@@ -99,7 +100,7 @@ def test_an_attack_that_gets_the_network_is_installed_and_accepted_by_its_id(
         wheel.extractall(tmp_path / "site-packages")
 
     def done(*words: object) -> None:
-        ran = harness_forked(*map(str, words), cwd=tmp_path, packages=("breaker",))
+        ran = harness_forked("-c", WITHOUT_SITE, *map(str, words), cwd=tmp_path, packages=("breaker",))
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
     label = "harness/lenet + harness/plain-gradient"

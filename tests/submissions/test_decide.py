@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from tests.conftest import without_site
-from tests.submissions.conftest import PROFILE, submission_in
+from tests.submissions.conftest import PROFILE, submission_in, unexamined
 from tests.submissions.test_honest import board_of
 from tests.submissions.test_run import entry
 
@@ -43,7 +43,7 @@ def shown(module_folder: Path) -> Path:
     (module_folder / "tiny.toml").write_text(PROFILE)
     folder = submission_in(module_folder, "../submissions/tracks/contrast", entry("good/contrast", "metric"))
     place = ("--store", module_folder / "store", "--site", module_folder / "site")
-    with without_site():
+    with without_site(), unexamined():
         done = told("submissions", "run", folder, *place, *words_of(module_folder))
     assert done.exit_code == 0, done.output
     return module_folder

@@ -1,5 +1,6 @@
 """Evaluators that know a public split: they are right there, and learn nothing on the split of the store's secret."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ from imharness.planning.secret import OPTION, digest_of
 from imharness.results.store import Store
 from imharness.running.pages import build_site
 from imharness_submissions import running
-from imharness_submissions.report import SubmissionReport
+from imharness_submissions.evaluator_audit import untold
+from imharness_submissions.report import Untold
 from imharness_submissions.reproducing import reproduce
 from imharness_submissions.running import Run, run_submission
 from imharness_submissions.store_secret import FILE, known_secret, secret_of
@@ -51,15 +53,29 @@ def package(name: str, tmp_path: Path, profile: Path) -> Path:
     return tmp_path / name
 
 
-def accuracies(store: Store, report: SubmissionReport, id: str) -> dict[str, float]:
+def computed(run: Run) -> tuple[dict[str, str], list[Untold]]:
+    """Compute the cells of a run, without its checks before and its tables after them; address -> key, and its test."""
+    try:
+        graphs = run.plan()
+        outcome = run.compute(graphs)
+    finally:
+        run.opened.guest.kill()
+    assert not outcome.failed
+    keys = {f"{graph.track.info.id} {task.address}": key for graph in graphs for key, task in graph.tasks.items()}
+    return keys, list(untold(run.guessing, graphs, outcome, run.store))
+
+
+def accuracies(store: Store, keys: Mapping[str, str], id: str) -> dict[str, float]:
     """Return the balanced accuracy in each cell of an evaluator, by its address."""
     found = {}
-    for cell in (own for own in report.cells if id in own.address):
-        record = store.record(cell.key)
+    for address, key in keys.items():
+        if id not in address:
+            continue
+        record = store.record(key)
         assert record is not None
         rows = store.rows(record)
         said, member = rows["score"] >= 0, rows["member"]
-        found[cell.address] = float((said[member].mean() + (~said[~member]).mean()) / 2)
+        found[address] = float((said[member].mean() + (~said[~member]).mean()) / 2)
     return found
 
 
@@ -68,6 +84,7 @@ def undefended(found: dict[str, float]) -> float:
     return next(v for k, v in found.items() if " evaluate " in k and "plain-training" in k and "adaptive=True" in k)
 
 
+@pytest.mark.usefixtures("described_once")
 def test_an_evaluator_that_knows_the_public_split_learns_nothing(
     submission: MakeSubmission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,21 +92,21 @@ def test_an_evaluator_that_knows_the_public_split_learns_nothing(
     modules = [str(package(name, tmp_path, profile)) for name in ("reads_halves", "remembers_outputs")]
     folder = submission(modules[0], "".join(entry(id, "evaluator") for id in ids), modules[1])
 
-    def run(root: str) -> tuple[SubmissionReport, list[dict[str, float]]]:
-        store = Store(tmp_path / root)
-        report = run_submission(Run(folder, store, load_profile(str(profile))), silent)
-        assert not report.failed
-        return report, [accuracies(store, report, id) for id in ids]
-
     with monkeypatch.context() as patch:
         patch.setattr(running, "secret_of", lambda store: "")
-        public, found = run("public")
+        store = Store(tmp_path / "public")
+        public = run_submission(Run(folder, store, load_profile(str(profile))), silent)
+    assert not public.failed
+    found = [accuracies(store, {cell.address: cell.key for cell in public.cells}, id) for id in ids]
     assert [undefended(own) > 0.95 for own in found] == [True, True], "they know the public split"
     flags = public.flags()
     assert any("knows what nothing tells" in flag and ids[0] in flag for flag in flags), public.untold
-    hidden, found = run("store")
+    store = Store(tmp_path / "store")
+    hidden, guesses = computed(Run(folder, store, load_profile(str(profile))))
+    found = [accuracies(store, hidden, id) for id in ids]
     assert all(own and max(own.values()) < 0.65 for own in found), found
-    assert not any(guess.knows for guess in hidden.untold)
+    assert guesses
+    assert not any(guess.knows for guess in guesses)
 
 
 @pytest.mark.usefixtures("described_once")
@@ -129,8 +146,8 @@ def test_the_split_of_an_evaluator_is_that_of_the_store_and_first_party_numbers_
     third = Store(tmp_path / "third")
     third.prepare()
     (tmp_path / "third" / FILE).write_bytes((root / FILE).read_bytes())
-    same = run_submission(Run(folder, third, chosen), silent)
-    assert {cell.key for cell in same.cells} == keys
+    same, _ = computed(Run(folder, third, chosen))
+    assert {key for address, key in same.items() if "good/all-evidence" in address} == keys
     for key in keys:
         first, second = store.record(key), third.record(key)
         assert first is not None

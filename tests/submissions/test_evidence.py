@@ -13,7 +13,7 @@ import torch
 from click.testing import CliRunner, Result
 from PIL import Image
 from tests.conftest import without_site
-from tests.submissions.conftest import MakeSubmission
+from tests.submissions.conftest import MakeSubmission, unexamined
 from tests.submissions.test_run import entry, silent
 
 from imharness.cli import cli
@@ -316,7 +316,8 @@ def test_a_submitted_entry_is_broken_by_its_own_code_in_the_sandbox(
 ) -> None:
     profile = listed.parent / "tiny.toml"
     run = Run(submission("honest/median", entry("good/median")), Store(store), load_profile(str(profile)), limit=12)
-    assert run_submission(run, silent).cells
+    with unexamined():
+        assert run_submission(run, silent).cells
     folder = tmp_path / "evidence"
     began = told("evidence", "new", folder, "--track", "iqa", "--entry", "good/median", *CELL, "--store", store)
     assert began.exit_code == 0, began.output

@@ -57,8 +57,8 @@ def computed(folder: Path, profile: Path, store: Path, limit: int) -> Submission
     where = (*where, "--limit", str(limit), "--workers", "0")
     with without_site():
         harness("submissions", "run", folder, *where)
+        harness("run", "--all", *where, "--progress", "none")
     stored = json.loads((store / "submissions" / f"{folder.name}.json").read_text())
-    harness("run", "--all", *where, "--progress", "none")
     report = SubmissionReport.model_validate(stored["report"])
     assert report.flags() == ()
     assert report.unavailable == ()
@@ -73,6 +73,7 @@ def board_of(store: Path, track: str) -> Board:
     return board
 
 
+@pytest.mark.usefixtures("described_once")
 def test_the_template_is_ranked_beside_the_baselines(tmp_path: Path) -> None:
     profile, store = tmp_path / "tiny.toml", tmp_path / "store"
     profile.write_text(PROFILE.replace('["none"]', '["none", "jpeg", "gaussian-blur"]'))

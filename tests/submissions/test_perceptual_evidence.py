@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.submissions.conftest import MakeSubmission
+from tests.conftest import without_site
+from tests.submissions.conftest import MakeSubmission, unexamined
 from tests.submissions.test_evidence import bomb, change, first, listed_by, told, value
 from tests.submissions.test_run import entry, silent
 
@@ -135,7 +136,8 @@ def test_what_is_lost_is_the_share_of_the_choices_that_were_broken_and_the_entry
         ("results", "rank", "--store", store),
         ("run", "--all", *where, "--site", tmp_path / "site", "--profile", profile, "--workers", 0),
     ):
-        ran = told(*words)
+        with without_site():
+            ran = told(*words)
         assert ran.exit_code == 0, ran.output
         assert value(board(store), "harness/l2") == value(after, "harness/l2"), "tables that are made again have it too"
 
@@ -293,7 +295,8 @@ def test_a_submitted_metric_is_broken_by_its_own_code_in_the_sandbox(
 ) -> None:
     profile = load_profile(str(listed.parent / "tiny.toml"))
     folder = submission("../submissions/tracks/stranger", entry("good/blurred", "metric"))
-    assert run_submission(Run(folder, Store(store), profile), silent).cells
+    with unexamined():
+        assert run_submission(Run(folder, Store(store), profile), silent).cells
     assert value(board(store), "good/blurred") == 1.0
     found, line = accept(read_evidence(pushed(started("good/blurred", store=store), many=4)), Store(store))
     record = Store(store).record(found.records[-1].key)

@@ -23,9 +23,12 @@ _IMPORTS = re.compile(
 )
 """What a module imports as soon as it is imported itself: such a statement is not indented."""
 _GRADIENTS = re.compile(
-    rb"\b(?:optim|autograd|backward|grad_outputs|checkpoint|func|functorch|vmap|jacobian|compile)\b"
+    rb"\b(?:optim|autograd(?!\.Function\b|[ \t]+import[ \t]+Function[ \t]*$)|(?<!def )backward|grad_outputs|checkpoint"
+    rb"|func|functorch|vmap|jacobian|compile)\b",
+    re.MULTILINE,
 )
-"""Words without which nothing asks torch for more than the gradient of a number."""
+"""Words without which nothing asks torch for more than the gradient of a number; a function that only brings a gradient
+of its own asks for none."""
 
 
 def foreseen(folder: Path, distribution: str) -> tuple[str, ...]:

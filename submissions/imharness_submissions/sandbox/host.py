@@ -73,23 +73,29 @@ class Guest:
         """The time, of `time.monotonic`, after which no request is answered any more."""
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._jail: Jail | None = None
-        self._ahead: tuple[str, Ends] | None = None
+        self._ahead: tuple[str, Ends | Session] | None = None
         """The session that was started before it is wanted, and the module that it imports."""
 
     def open(self, module: str = "", *, young: bool = False) -> Session:
         """Return a new session: a fresh process in namespaces of its own, which shares nothing with others.
 
         The next one is started at once, so that it has imported `module` by the time it is wanted. A `young` one is
-        started now: what was started ahead may be as old as the sessions that it is compared with.
+        started now: what was started ahead may be as old as the sessions that it is compared with, and goes on waiting.
         """
         jail = self._running()
         try:
-            if self._ahead is not None and (young or self._ahead[0] != module):
-                self._take(jail, self._ahead[1]).close()
-            ends = self._ahead[1] if self._ahead is not None else jail.order(module)
-            session = self._take(jail, ends)
+            if young:
+                if self._ahead is not None:
+                    self._ahead = self._ahead[0], self._taken(jail, self._ahead[1])
+                session = self._taken(jail, jail.order(module))
+            else:
+                ahead, self._ahead = self._ahead, None
+                if ahead is not None and ahead[0] != module:
+                    self._taken(jail, ahead[1]).close()
+                    ahead = None
+                session = self._taken(jail, jail.order(module) if ahead is None else ahead[1])
+                self._ahead = module, jail.order(module)
             self._sessions.add(session)
-            self._ahead = module, jail.order(module)
         except BaseException as error:
             self.kill()
             if isinstance(error, Unavailable):  # the first process ran, and what runs in sessions may have ended it
@@ -97,10 +103,9 @@ class Guest:
             raise
         return session
 
-    def _take(self, jail: Jail, ends: Ends) -> Session:
-        """Return the session that was ordered first."""
-        self._ahead = None
-        return Session(self, jail, jail.born(), ends)
+    def _taken(self, jail: Jail, ordered: Ends | Session) -> Session:
+        """Return a session that was ordered: of those that were not taken yet the first."""
+        return ordered if isinstance(ordered, Session) else Session(self, jail, jail.born(), ordered)
 
     def note(self, attempts: Iterable[str]) -> None:
         """Remember what the outside saw."""

@@ -29,7 +29,7 @@ LIBRARIES = frozenset(
 MOST = 100
 RECENT_S = 600.0
 """How long ago a first process that has just got ready was started at most, s."""
-MANY = 12
+MANY = 26
 """Sessions after which it pays to make the start of each further one cheaper."""
 _MODULE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,40}(\.[A-Za-z][A-Za-z0-9_]{0,40}){0,5}")
 _COLLAPSE, _HUGE = 25, 1 << 21
@@ -85,7 +85,7 @@ def settle() -> None:
 def to_huge_pages() -> None:
     """Move this process's memory to huge pages: a fork copies one entry for each page. Older kernels keep small ones.
 
-    That takes as long as the forks of `MANY` sessions lose without it, a fifth of a second, so it is done after so
+    That takes as long as the forks of `MANY` sessions lose without it, a quarter of a second, so it is done after so
     many: a package that is ended or measured before needs none of it.
     """
     with open("/proc/self/maps", encoding="utf-8") as file:
