@@ -244,16 +244,19 @@ def test_starts_that_stop_early_leave_the_others_with_the_gradients_of_their_own
     assert (rebuilt([0, 1, 2, 3]) - alone).abs().flatten(1).mean(dim=1).max() < 0.01
 
 
-@pytest.mark.parametrize(("name", "starts"), [("dlg", 1), ("idlg", 2)])
-def test_an_attack_brings_images_back_and_no_image_depends_on_the_batch(name: str, starts: int, setting) -> None:
-    network, images, labels = setting
-    attack = installed().one("attack", name).with_parameters(iterations=150, starts=starts).build(CPU)
+@pytest.mark.parametrize(("name", "starts", "iterations"), [("dlg", 1, 110), ("idlg", 2, 70)])
+def test_an_attack_brings_images_back_and_no_image_depends_on_the_batch(
+    name: str, starts: int, iterations: int
+) -> None:
+    images, labels = thumbnails([0, 1, 2], size=8)
+    network = installed().one("model", "harness/lenet").build(CPU)((3, 8, 8), 9, generator(0)).requires_grad_(False)
+    attack = installed().one("attack", name).with_parameters(iterations=iterations, starts=starts).build(CPU)
     shared = image_gradients(network, images, labels)
-    rebuilt = attack(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), lambda done, total: None)
+    rebuilt = attack(shared, network, (3, 8, 8), ImageRng([1, 2, 3]), lambda done, total: None)
     error = (rebuilt - images).square().flatten(1).mean(dim=1)
     assert error.median() < 0.01, error
     one = {name: values[1:2] for name, values in shared.items()}
-    alone = attack(one, network, (3, 16, 16), ImageRng([2]), lambda done, total: None)
+    alone = attack(one, network, (3, 8, 8), ImageRng([2]), lambda done, total: None)
     assert (alone - images[1:2]).square().mean() < max(2 * float(error[1]), 0.02)
 
 
@@ -271,31 +274,31 @@ def quiet(done: int, total: int) -> None:
 
 
 def test_dlg_recovers_most_of_ten_real_images() -> None:
-    images, labels = thumbnails(list(range(10)), size=16)
-    network = installed().one("model", "harness/lenet").build(CPU)((3, 16, 16), 9, generator(0)).requires_grad_(False)
-    attack = installed().one("attack", "dlg").with_parameters(iterations=300, starts=1).build(CPU)
-    rebuilt = attack(image_gradients(network, images, labels), network, (3, 16, 16), ImageRng(range(10)), quiet)
+    images, labels = thumbnails(list(range(10)), size=8)
+    network = installed().one("model", "harness/lenet").build(CPU)((3, 8, 8), 9, generator(0)).requires_grad_(False)
+    attack = installed().one("attack", "dlg").with_parameters(iterations=140, starts=1).build(CPU)
+    rebuilt = attack(image_gradients(network, images, labels), network, (3, 8, 8), ImageRng(range(10)), quiet)
     error = (rebuilt - images).square().flatten(1).mean(dim=1)
     assert int((error < 1e-3).sum()) >= 7, error
 
 
 def test_invgrad_on_real_images_and_what_pruning_does_to_it() -> None:
-    images, labels = thumbnails([0, 2, 4, 6, 8], size=16)
+    images, labels = thumbnails([0, 2, 4], size=16)
     model = installed().one("model", "harness/convnet8[width=16]").build(CPU)
     network = model((3, 16, 16), 9, generator(1)).eval().requires_grad_(False)
     shared = image_gradients(network, images, labels)
-    pruned = installed().one("defense", "gradient-pruning[share=0.99]").build(CPU)(shared, ImageRng(range(5)))
-    attack = installed().one("attack", "invgrad").with_parameters(steps=75)
+    pruned = installed().one("defense", "gradient-pruning[share=0.99]").build(CPU)(shared, ImageRng(range(3)))
+    attack = installed().one("attack", "invgrad").with_parameters(steps=50)
 
     def reached(gradients: dict[str, torch.Tensor], seeds: list[int], **changes: bool) -> list[float]:
         run = attack.with_parameters(**changes).build(CPU)
         rebuilt = run(gradients, network, (3, 16, 16), ImageRng(seeds), quiet)
-        return [psnr(own, images) for own in rebuilt.split(5)]
+        return [psnr(own, images) for own in rebuilt.split(3)]
 
-    seeds = list(range(5))
+    seeds = list(range(3))
     plain, adaptive = reached({name: torch.cat([g, pruned[name]]) for name, g in shared.items()}, seeds * 2)
     (naive,) = reached(pruned, seeds, surviving=False)
-    assert plain > 18, plain
+    assert plain > 15, plain
     assert adaptive < plain - 1
     assert naive < adaptive - 5
 
