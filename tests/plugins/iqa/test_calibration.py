@@ -67,8 +67,8 @@ def test_a_calibrated_attack_lands_within_ten_percent_on_held_out_images(name: s
     registry = installed()
     attack, metric = registry.one("attack", name), registry.one("metric", "embedded-cnn")
     train, test = (registry.one("dataset", LADDER.format(split)) for split in ("train", "test"))
-    preset = calibrated(attack, meter(attack, metric, train, images=8), metric.info.id)
-    measure = meter(attack, metric, test, images=8)
+    preset = calibrated(attack, meter(attack, metric, train, images=4), metric.info.id)
+    measure = meter(attack, metric, test, images=4)
     for strength, target in TARGETS[attack.info.distortion].items():
         found = at(attack, metric.info.id, strength, {(attack.info.id, metric.info.id): preset})
         assert measure(found) == pytest.approx(target, rel=0.1), strength

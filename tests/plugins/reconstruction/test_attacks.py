@@ -26,6 +26,14 @@ def setting():
     return network, images, labels
 
 
+@pytest.fixture(scope="module")
+def tiny():
+    """Images of 8 px, which L-BFGS brings back in a third of the steps."""
+    images, labels = thumbnails([0, 1, 2], size=8)
+    network = installed().one("model", "harness/lenet").build(CPU)((3, 8, 8), 9, generator(0)).requires_grad_(False)
+    return network, images, labels
+
+
 def test_gradients_are_those_of_a_loop(setting) -> None:
     network, images, labels = setting
     found = image_gradients(network, images, labels)
@@ -193,38 +201,39 @@ def test_a_grey_image_has_not_converged_however_strong_the_noise_is(sigma: float
         assert not matching(network, shared, poor)["converged"][told_apart].any()
 
 
-def test_a_further_start_is_for_images_that_did_not_come_back(setting) -> None:
-    network, images, labels = setting
+def test_a_further_start_is_for_images_that_did_not_come_back(tiny) -> None:
+    network, images, labels = tiny
     shared = image_gradients(network, images, labels)
-    attack = installed().one("attack", "idlg").with_parameters(iterations=60, tolerance=1e-3)
+    attack = installed().one("attack", "idlg").with_parameters(iterations=35, tolerance=1e-3)
 
     def left(starts: int) -> torch.Tensor:
         run = attack.with_parameters(starts=starts).build(CPU)
-        rebuilt = run(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet)
+        rebuilt = run(shared, network, (3, 8, 8), ImageRng([1, 2, 3]), quiet)
         found = image_gradients(network, rebuilt, labels)
         return sum((found[name] - g).square().flatten(1).sum(dim=1) for name, g in shared.items())
 
     once, twice = left(1), left(2)
     size = sum(g.square().flatten(1).sum(dim=1) for g in shared.values())
     done = once < 1e-3 * size
+    assert done.tolist() == [False, True, True]
     assert torch.equal(once[done], twice[done])
     assert (twice <= 1.05 * once).all()
 
 
-def test_an_image_starts_again_only_where_much_of_its_gradient_is_left(setting) -> None:
-    network, images, labels = setting
+def test_an_image_starts_again_only_where_much_of_its_gradient_is_left(tiny) -> None:
+    network, images, labels = tiny
     shared = image_gradients(network, images, labels)
     size = sum(g.square().flatten(1).sum(dim=1) for g in shared.values())
 
     def left(**changes: float) -> torch.Tensor:
-        attack = installed().one("attack", "idlg").with_parameters(iterations=60, **changes).build(CPU)
-        found = image_gradients(network, attack(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet), labels)
+        attack = installed().one("attack", "idlg").with_parameters(iterations=35, **changes).build(CPU)
+        found = image_gradients(network, attack(shared, network, (3, 8, 8), ImageRng([1, 2, 3]), quiet), labels)
         return sum((found[name] - g).square().flatten(1).sum(dim=1) for name, g in shared.items()) / size
 
     once = left(starts=1)
-    between = float(once.sort().values[1]) * 1.001  # the worst of the three is above
+    between = float(once.sort().values[1:].prod().sqrt())  # the worst of the three is above
     twice, near = left(starts=2, again=between), once < between
-    assert near.tolist() == [True, False, True]
+    assert near.tolist() == [False, True, True]
     assert torch.equal(twice[near], once[near])
     assert (twice[~near] < 0.5 * once[~near]).all()
     assert torch.equal(left(starts=2, again=1.0), once)
@@ -246,10 +255,9 @@ def test_starts_that_stop_early_leave_the_others_with_the_gradients_of_their_own
 
 @pytest.mark.parametrize(("name", "starts", "iterations"), [("dlg", 1, 110), ("idlg", 2, 70)])
 def test_an_attack_brings_images_back_and_no_image_depends_on_the_batch(
-    name: str, starts: int, iterations: int
+    name: str, starts: int, iterations: int, tiny
 ) -> None:
-    images, labels = thumbnails([0, 1, 2], size=8)
-    network = installed().one("model", "harness/lenet").build(CPU)((3, 8, 8), 9, generator(0)).requires_grad_(False)
+    network, images, labels = tiny
     attack = installed().one("attack", name).with_parameters(iterations=iterations, starts=starts).build(CPU)
     shared = image_gradients(network, images, labels)
     rebuilt = attack(shared, network, (3, 8, 8), ImageRng([1, 2, 3]), lambda done, total: None)
