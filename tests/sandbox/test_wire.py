@@ -60,6 +60,20 @@ def test_numbers_in_facts_are_finite(facts: str) -> None:
         unpack(torch.frombuffer(bytearray(content), dtype=torch.uint8))
 
 
+NESTED = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "header",
+    [json.dumps({"__metadata__": {"kind": "result", "facts": NESTED}}), f'{{"__metadata__": {NESTED}}}'],
+    ids=["facts", "header"],
+)
+def test_json_that_is_nested_a_hundred_thousand_times_is_not_read(header: str) -> None:
+    content = struct.pack("<Q", len(header)) + header.encode()
+    with pytest.raises(WireError, match="nested too deeply"):
+        unpack(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+
+
 def test_texts_in_facts_lose_what_terminals_and_json_cannot_take() -> None:
     sent = {"a\x1b": ["x\x1b[2J\u2028y\u202e", "z\ud800\n\t\u200d"], "b": {"\x85": "\x07"}}
     got = unpack(blob(Message("k", sent)))
@@ -100,10 +114,11 @@ def pipe(limit: int) -> tuple[int, Channel]:
     return writing, Channel(reading, os.dup(writing), limit)
 
 
-def test_a_length_is_checked_before_memory_is_taken() -> None:
+@pytest.mark.parametrize("length", [1001, 1 << 60])
+def test_a_length_is_checked_before_memory_is_taken(length: int) -> None:
     writing, channel = pipe(1000)
-    os.write(writing, struct.pack("<4sQ", MAGIC, 1001))
-    with pytest.raises(WireError, match="a message of 1001 bytes; at most 1000"):
+    os.write(writing, struct.pack("<4sQ", MAGIC, length))
+    with pytest.raises(WireError, match=f"a message of {length} bytes; at most 1000"):
         channel.receive()
     os.close(writing)
     channel.close()

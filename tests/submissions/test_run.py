@@ -52,8 +52,8 @@ class Seen:
         pass
 
 
-def run(folder: Path, root: Path, profile: Path) -> SubmissionReport:
-    return run_submission(Run(folder, Store(root), load_profile(str(profile)), limit=12), silent, Seen)
+def run(folder: Path, root: Path, profile: Path, limit: int = 12) -> SubmissionReport:
+    return run_submission(Run(folder, Store(root), load_profile(str(profile)), limit=limit), silent, Seen)
 
 
 class Honest(NamedTuple):
@@ -183,7 +183,7 @@ def judged(module_folder: Path) -> tuple[SubmissionReport, Store]:
     (place / "tiny.toml").write_text(PROFILE)
     further = ("blind/knows_rounding", "hostile/writes_outside")
     folder = submission_in(place, "hostile/wrong_gradient", "".join(map(entry, [*LYING, WRITES])), *further)
-    return run(folder, place / "store", place / "tiny.toml"), Store(place / "store")
+    return run(folder, place / "store", place / "tiny.toml", limit=4), Store(place / "store")
 
 
 LYING = ("evil/wrong-gradient", "blind/knows-rounding")

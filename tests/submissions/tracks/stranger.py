@@ -114,7 +114,13 @@ class Blurred(FullReferenceMetric):
         return score
 
 
+class Bounded(Blurred):
+    """Measures the root of the mean squared difference after a little blur, and says what it is at most."""
+
+    info = MetricInfo(id="good/bounded", version="1", higher_means="worse_quality", unit="1", bounds=(0.0, 1.0))
+
+
 @hookimpl
 def components() -> list[Component]:
     """Offer all of them."""
-    return [Shaken(), AllEvidence(), NoisyGradients(), Blended(), Blurred()]
+    return [Shaken(), AllEvidence(), NoisyGradients(), Blended(), Blurred(), Bounded()]
