@@ -121,7 +121,7 @@ def test_pairs_have_two_networks_and_the_milder_one_is_mostly_nearer() -> None:
 def test_training_writes_networks_that_pairs_take_and_a_file_without_them_names_the_command(tmp_path: Path) -> None:
     ladder = "harness/severity-ladder[per_photograph=2,severities=[],size=32{}]"
     sets = ["--train", ladder.format(",split=train"), "--test", ladder.format("")]
-    words = ["train", "cnn-distortions", "--networks", "2", "--steps", "25", "--batch-size", "4", "--side", "32", *sets]
+    words = ["train", "cnn-distortions", "--networks", "2", "--steps", "15", "--batch-size", "4", "--side", "32", *sets]
     result = CliRunner().invoke(cli, [*words, "--out", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
     card, file = json.loads(result.output)["card"], tmp_path / "cnn-distortions.safetensors"
