@@ -1,5 +1,6 @@
 """The CNN-based distortions: designs that cover the published choices, the networks that ship, and their pairs."""
 
+import functools
 import json
 from pathlib import Path
 
@@ -56,11 +57,15 @@ def test_a_network_keeps_the_size_and_is_the_same_for_one_image_and_many(number:
     torch.testing.assert_close(found[1:2], network(images[1:2]), rtol=1e-4, atol=1e-5)
 
 
+@functools.cache
+def untrained(number: int) -> Autoencoder:
+    return Autoencoder(design(number)).eval().requires_grad_(False)
+
+
 @pytest.mark.parametrize("side", [1, 16, 17])
 def test_every_design_takes_images_that_its_layers_make_as_small_as_they_can(side: int) -> None:
     for number in range(PUBLISHED):
-        network = Autoencoder(design(number)).eval().requires_grad_(False)
-        assert network(torch.rand(1, 3, side, side)).shape == (1, 3, side, side)
+        assert untrained(number)(torch.rand(1, 3, side, side)).shape == (1, 3, side, side)
 
 
 def test_corruptions_are_what_their_names_say() -> None:
