@@ -208,14 +208,14 @@ def test_a_further_start_is_for_images_that_did_not_come_back(tiny) -> None:
 
     def left(starts: int) -> torch.Tensor:
         run = attack.with_parameters(starts=starts).build(CPU)
-        rebuilt = run(shared, network, (3, 8, 8), ImageRng([1, 2, 3]), quiet)
+        rebuilt = run(shared, network, (3, 8, 8), ImageRng([10, 11, 12]), quiet)
         found = image_gradients(network, rebuilt, labels)
         return sum((found[name] - g).square().flatten(1).sum(dim=1) for name, g in shared.items())
 
     once, twice = left(1), left(2)
     size = sum(g.square().flatten(1).sum(dim=1) for g in shared.values())
     done = once < 1e-3 * size
-    assert done.tolist() == [False, True, True]
+    assert done.tolist() == [True, True, False]
     assert torch.equal(once[done], twice[done])
     assert (twice <= 1.05 * once).all()
 

@@ -143,7 +143,7 @@ def test_a_classifier_learns_under_a_defense_and_twice_the_same(name: str | None
     guard = installed().one("defense", name) if name else everyday
 
     def begun() -> tuple[torch.nn.Module, ClassifierTraining]:
-        network = installed().one("model", "convnet8[width=4]").build(CPU)((3, 16, 16), 9, generator(0))
+        network = installed().one("model", "convnet8[width=2]").build(CPU)((3, 16, 16), 9, generator(0))
         training = ClassifierTraining(network, pool, Schedule(8, 32, 0.1), generator(1), guard)
         for step in range(2 * training.per_epoch):
             training.step(step)

@@ -197,11 +197,11 @@ def test_training_metric_and_studies_from_the_command_line(tmp_path: Path) -> No
     assert metric.build(CPU)(torch.zeros(2, 3, 16, 16), torch.ones(2, 3, 16, 16)).shape == (2,)
     study = ["--annotations", str(folder), "--backbone", "lenet", "--size", "16", "--epochs", "1", "--metric", "mse"]
     for name, settings in (("leave-one-out", 2), ("unseen-attack", 2), ("annotations", 1), ("loss", 2), ("margin", 5)):
-        plot = tmp_path / f"{name}.svg"
-        result = run(cli, ["reconstruction", "semsim", name, *study, "--plot", str(plot)])
+        plot, drawn = tmp_path / f"{name}.svg", name in ("annotations", "margin")  # the fewest settings and the most
+        result = run(cli, ["reconstruction", "semsim", name, *study, *(["--plot", str(plot)] if drawn else [])])
         assert result.exit_code == 0, result.output
         assert result.output.count("semsim ") >= settings
-        assert plot.stat().st_size > 1000
+        assert not drawn or plot.stat().st_size > 1000
 
 
 def test_what_a_training_leaves_out_is_not_in_it(tmp_path: Path) -> None:

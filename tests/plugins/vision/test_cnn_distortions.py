@@ -1,5 +1,6 @@
 """The CNN-based distortions: designs that cover the published choices, the networks that ship, and their pairs."""
 
+import functools
 import json
 from pathlib import Path
 
@@ -56,11 +57,15 @@ def test_a_network_keeps_the_size_and_is_the_same_for_one_image_and_many(number:
     torch.testing.assert_close(found[1:2], network(images[1:2]), rtol=1e-4, atol=1e-5)
 
 
+@functools.cache
+def untrained(number: int) -> Autoencoder:
+    return Autoencoder(design(number)).eval().requires_grad_(False)
+
+
 @pytest.mark.parametrize("side", [1, 16, 17])
 def test_every_design_takes_images_that_its_layers_make_as_small_as_they_can(side: int) -> None:
     for number in range(PUBLISHED):
-        network = Autoencoder(design(number)).eval().requires_grad_(False)
-        assert network(torch.rand(1, 3, side, side)).shape == (1, 3, side, side)
+        assert untrained(number)(torch.rand(1, 3, side, side)).shape == (1, 3, side, side)
 
 
 def test_corruptions_are_what_their_names_say() -> None:
@@ -121,7 +126,7 @@ def test_pairs_have_two_networks_and_the_milder_one_is_mostly_nearer() -> None:
 def test_training_writes_networks_that_pairs_take_and_a_file_without_them_names_the_command(tmp_path: Path) -> None:
     ladder = "harness/severity-ladder[per_photograph=2,severities=[],size=32{}]"
     sets = ["--train", ladder.format(",split=train"), "--test", ladder.format("")]
-    words = ["train", "cnn-distortions", "--networks", "2", "--steps", "25", "--batch-size", "4", "--side", "32", *sets]
+    words = ["train", "cnn-distortions", "--networks", "2", "--steps", "15", "--batch-size", "4", "--side", "32", *sets]
     result = CliRunner().invoke(cli, [*words, "--out", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
     card, file = json.loads(result.output)["card"], tmp_path / "cnn-distortions.safetensors"
