@@ -51,11 +51,11 @@ def packed(folder: Path, file: Path, *members: str, prefix: str = "") -> Path:
     found = [f for m in members for f in ([folder / m] if (folder / m).is_file() else sorted((folder / m).rglob("*")))]
     names = [(f, prefix + str(f.relative_to(folder))) for f in found if f.is_file()]
     if file.suffix == ".zip":
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for path, name in names:
                 archive.write(path, name)
         return file
-    with tarfile.open(file, "w" if file.suffix == ".tar" else "w:gz") as tar:
+    with tarfile.open(file, "w") if file.suffix == ".tar" else tarfile.open(file, "w:gz", compresslevel=1) as tar:
         for path, name in names:
             tar.add(path, name)
     return file
