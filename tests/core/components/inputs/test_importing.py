@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests.standins import DATA, FILES, SMALL_LIPSIM, SMALL_VIT, shallow_resnext
+from tests.standins import DATA, FILES, SMALL_FPR, SMALL_LIPSIM, SMALL_VIT, shallow_resnext
 
 from imharness.components.inputs.archives import unpack
 from imharness.components.inputs.checking import check_asset, check_data
@@ -28,7 +28,7 @@ from imharness.components.registry import installed
 from imharness.contracts.assets import Asset, cache_folder
 from imharness.data import DataSource, ImageSet
 from imharness.errors import UsageError
-from imharness_iqa.metrics import koncept512
+from imharness_iqa.metrics import fpr, koncept512
 from imharness_perceptual.metrics import dreamsim, lipsim
 
 pytestmark = pytest.mark.usefixtures("empty_places")
@@ -336,6 +336,7 @@ def test_weights_are_told_by_their_loader(
     monkeypatch.setattr(koncept512, "REPEATED", (1, 1, 1))
     monkeypatch.setattr("torchvision.models.resnext101_32x8d", shallow_resnext)
     monkeypatch.setattr(dreamsim, "VisionTransformer", SMALL_VIT)
+    monkeypatch.setattr(fpr, "FprNet", SMALL_FPR)
     for constant, value in SMALL_LIPSIM.items():
         monkeypatch.setattr(lipsim, constant, value)
     found = INPUTS[name]
