@@ -32,9 +32,8 @@ from imharness_iqa.attacks import cadv
 from imharness_iqa.colorizer import Colorizer
 from imharness_iqa.defenses import diffpure
 from imharness_iqa.denoisers import DnCnn
-from imharness_iqa.metrics import koncept512
+from imharness_iqa.metrics import fpr, koncept512
 from imharness_iqa.metrics.cnniqa import CnniqaNet
-from imharness_iqa.metrics.fpr import FprNet
 from imharness_iqa.metrics.linearity import LinearityNet
 from imharness_iqa.metrics.meta_iqa import MetaIqaNet
 from imharness_iqa.metrics.spaq import SpaqNet
@@ -49,6 +48,8 @@ SMALL_UNET = partial(diffpure.GuidedUNet, width=8, multiples=(1, 2), blocks=1, a
 """The U-Net of guided diffusion with two levels of one block: the published one has 553 million parameters."""
 SMALL_DNCNN = partial(DnCnn, layers=5, width=16)
 """The published DnCNN has 17 layers of 64 channels."""
+SMALL_FPR = partial(fpr.FprNet, width=16)
+"""The published network has eight times as many channels."""
 SMALL_SIDE = 64
 """The published diffusion model sees images of 256 px, whatever the size of those that it is given."""
 COLORIZER_WIDTH = 8
@@ -82,6 +83,7 @@ class StandIns:
         patch.setattr(diffpure, "GuidedUNet", SMALL_UNET)
         patch.setattr(diffpure, "SIZE", SMALL_SIDE)
         patch.setattr(denoisers, "DnCnn", SMALL_DNCNN)
+        patch.setattr(fpr, "FprNet", SMALL_FPR)
         patch.setattr(cadv, "PUBLISHED_WIDTH", COLORIZER_WIDTH)
         patch.setattr(koncept512, "REPEATED", (1, 1, 1))
         patch.setattr("torchvision.models.resnext101_32x8d", shallow_resnext)
@@ -311,7 +313,7 @@ FILES: Mapping[str, Callable[[Path], None]] = (
         "niqe-pristine": statistics,
         "cnniqa-live": saved(CnniqaNet),
         "fpr-natural-images": saved(
-            FprNet, lambda tensors: {"state_dict": {f"module.{k}": v for k, v in tensors.items()}}
+            SMALL_FPR, lambda tensors: {"state_dict": {f"module.{k}": v for k, v in tensors.items()}}
         ),
         "koncept512": saved(lambda: koncept512.KonCeptNet(), seen=(2, 3, 96, 128)),
         "linearity": saved(LinearityNet, lambda tensors: linear(tensors), PHOTOS),

@@ -9,7 +9,7 @@ import torch
 
 from imharness.data import DataSource, TableDataset, TableSet, data_folder
 from imharness.errors import HarnessError, Unavailable
-from imharness.files import GIB, number, plain_file, read_arrays, read_bytes, state_digest
+from imharness.files import GIB, plain_file, read_arrays, read_bytes, state_digest
 
 PAGE = "https://github.com/privacytrustlab/datasets"
 
@@ -77,18 +77,22 @@ def arrays(file: Path, features: str = "x", labels: str = "y") -> tuple[np.ndarr
 
 def first_column_is_class(file: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return features and classes of comma-separated rows without a header; the class comes first."""
-    table = rows_of(file, converters=_unquoted)
+    table = rows_of(file, quotechar='"')
     return table[:, 1:], table[:, 0].astype(np.int64)
 
 
 def rows_of(file: Path, **options: object) -> np.ndarray:
-    """Return float32 ``(n, m)`` of comma-separated rows without a header; `options` go to `numpy.loadtxt`."""
+    """Return float32 ``(n, m)`` of comma-separated rows without a header; `options` go to `numpy.loadtxt`.
+
+    Raises `ValueError` for what is not finite, also of a class, which no integer could say.
+    """
     with plain_file(file, 4 * GIB) as content:
-        return np.loadtxt(content, delimiter=",", dtype=np.float32, ndmin=2, encoding="utf-8", **options)  # type: ignore[call-overload]
-
-
-def _unquoted(text: str) -> float:
-    return number(text.strip().strip('"'), "a field")
+        found: np.ndarray = np.loadtxt(  # type: ignore[call-overload]
+            content, delimiter=",", dtype=np.float32, ndmin=2, encoding="utf-8", **options
+        )
+    if not np.isfinite(found).all():
+        raise ValueError("it holds NaN or infinity")
+    return found
 
 
 def idx(file: Path) -> np.ndarray:

@@ -317,13 +317,25 @@ def _smoothed(off: Floats, count: int, resamples: int) -> Iterator[Floats]:
     """Yield smoothed resamples ``(r, k, m)`` of centred contributions ``(k, m)``, in batches."""
     k, m = off.shape
     root = np.linalg.cholesky(_shrunk(off))
-    rng, h = np.random.default_rng(0), min((SMOOTH + DEEPER * np.log(count)) / k, 1.0)
+    h = min((SMOOTH + DEEPER * np.log(count)) / k, 1.0)
     known = off * np.sqrt((1 - h) * k / (k - 1))
     step = max(1, _HELD // (m * (k + m)))
+    for picked, noise in _kept_draws(k, m, resamples) if step >= resamples else _draws(k, m, resamples, step):
+        yield known[picked] + np.sqrt(h) * noise @ root.T
+
+
+def _draws(k: int, m: int, resamples: int, step: int) -> Iterator[tuple[npt.NDArray[np.int64], Floats]]:
+    """Yield the units of resamples ``(r, k)`` and standard normal noise ``(r, k, m)``, in batches of `step`."""
+    rng = np.random.default_rng(0)
     for start in range(0, resamples, step):
         r = min(step, resamples - start)
-        picked = known[rng.integers(0, k, (r, k))]
-        yield picked + np.sqrt(h) * rng.standard_normal((r, k, m)) @ root.T
+        yield rng.integers(0, k, (r, k)), rng.standard_normal((r, k, m))
+
+
+@lru_cache(maxsize=2)
+def _kept_draws(k: int, m: int, resamples: int) -> list[tuple[npt.NDArray[np.int64], Floats]]:
+    """Return them in one batch: many columns of a board have as many units and entries."""
+    return list(_draws(k, m, resamples, resamples))
 
 
 def _shrunk(off: Floats) -> Floats:

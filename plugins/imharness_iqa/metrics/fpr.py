@@ -43,13 +43,18 @@ class _Double(nn.Module):
 
 
 class FprNet(nn.Module):
-    """Patches ``(N, P, 3, 64, 64)`` of N images -> quality ``(N,)``: their mean, weighted by a recurrent network."""
+    """Patches ``(N, P, 3, 64, 64)`` of N images -> quality ``(N,)``: their mean, weighted by a recurrent network.
 
-    def __init__(self) -> None:
+    `width`: the channels of its first convolutions; the published network has 128.
+    """
+
+    def __init__(self, width: int = 128) -> None:
         super().__init__()
-        self.sfl1, self.sfl21, self.sfl22 = _Double(3, 128, True), _Double(128, 256, False), _Double(256, 256, True)
-        self.sfl23, self.sfl3 = _Double(256, 256, False), _Double(256, 512, True)
-        self.scl1, self.scl2 = _Conv(512, 128), nn.Conv2d(128, 64, 3)
+        twice, four = 2 * width, 4 * width
+        self.sfl1, self.sfl21 = _Double(3, width, True), _Double(width, twice, False)
+        self.sfl22, self.sfl23 = _Double(twice, twice, True), _Double(twice, twice, False)
+        self.sfl3 = _Double(twice, four, True)
+        self.scl1, self.scl2 = _Conv(four, 128), nn.Conv2d(128, 64, 3)
         self.srl1, self.srl2 = nn.Linear(256, 32), nn.Linear(32, 1)
         self.swl1, self.swl2 = nn.GRU(256, 32, batch_first=True), nn.Linear(32, 1)
 

@@ -25,6 +25,8 @@ INCEPTION = Asset(
     "pt_inception-2015-12-05-6726825d.pth",
 )
 BATCH = 64
+SIDE = 299
+"""The side of the images that Inception sees, px."""
 
 
 class Fid(DistributionMetric):
@@ -98,7 +100,7 @@ def inception(device: torch.device) -> torch.nn.Module:
 
 
 class _Inception(torch.nn.Module):
-    """All layers before the classifier, for images that are resized to 299 px, as published."""
+    """All layers before the classifier, for images that are resized as published."""
 
     LAST = ("AuxLogits", "avgpool", "dropout", "fc")
 
@@ -107,7 +109,7 @@ class _Inception(torch.nn.Module):
         self.layers = torch.nn.Sequential(*(m for name, m in network.named_children() if name not in self.LAST))
 
     def forward(self, images: Images) -> torch.Tensor:
-        resized = torch.nn.functional.interpolate(images, (299, 299), mode="bilinear", align_corners=False)
+        resized = torch.nn.functional.interpolate(images, (SIDE, SIDE), mode="bilinear", align_corners=False)
         return self.layers(2 * resized - 1).mean(dim=(2, 3))
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.conftest import Harness
 
 from imharness.cli import index as indexing
 from imharness.cli.index import Index, LeftOut, Listed, cache_folder, index
@@ -74,11 +75,14 @@ def test_a_folder_that_cannot_be_written_costs_only_time(imported: list[int], tm
     assert (index().components[0].label, index().components[0].label) == ("[1]", "[2]")
 
 
-def test_the_list_is_that_of_the_registry_and_the_second_needs_no_torch(tmp_path: Path) -> None:
+def test_the_list_is_that_of_the_registry_and_the_second_needs_no_torch(
+    tmp_path: Path, harness_forked: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = "import sys\nfrom imharness.cli.index import index\nprint(index())\nprint('torch' in sys.modules)"
-    call, place = [sys.executable, "-c", code], {"XDG_CACHE_HOME": str(tmp_path)}
-    ran = [subprocess.run(call, env=place, capture_output=True, text=True, check=True) for _ in range(2)]
-    said = [one.stdout.splitlines() for one in ran]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = harness_forked("-c", code, cwd=tmp_path)
+    second = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    said = [one.stdout.splitlines() for one in (first, second)]
     assert said[0][0] == said[1][0]
     assert "harness/jpeg" in said[0][0]
     assert [lines[1] for lines in said] == ["True", "False"]

@@ -4,7 +4,6 @@ import collections
 import enum
 import functools
 import importlib
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
+from tests.conftest import Harness
 from torch import nn
 
 from imharness.notebook.digest import Undigestible, _is_library, digest_of
@@ -189,18 +189,18 @@ def test_a_module_of_the_user_counts_however_it_is_reached(helpers: ModuleType, 
     _is_library.cache_clear()
 
 
-def test_a_script_that_another_module_runs_is_not_taken_for_that_module(tmp_path: Path) -> None:
+def test_a_script_that_another_module_runs_is_not_taken_for_that_module(
+    tmp_path: Path, harness_forked: Harness
+) -> None:
     """Of a library's functions of one name only the version would count."""
     lines = [f"print(digest_of(lambda x: x * {factor}))" for factor in (2, 3)]
     (tmp_path / "script.py").write_text("\n".join(["from imharness.notebook.digest import digest_of", *lines, ""]))
-    told = subprocess.run(
-        [sys.executable, "-m", "pdb", "-c", "continue", "-c", "quit", "script.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        stdin=subprocess.DEVNULL,
+    code = (
+        "import runpy, sys\n"
+        "sys.argv = ['pdb', '-c', 'continue', '-c', 'quit', 'script.py']\n"
+        "runpy._run_module_as_main('pdb')\n"  # as `python -m pdb` does
     )
+    told = harness_forked("-c", code, cwd=tmp_path)
     found = [line for line in told.stdout.splitlines() if len(line) == 64]
     assert len(found) == len(set(found)) == 2
 

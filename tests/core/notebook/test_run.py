@@ -1,14 +1,13 @@
 """A part of a profile from Python: the same cells, rows and tables as those of the command line."""
 
 import json
-import subprocess
 import sys
 import types
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import without_site
+from tests.conftest import Harness, without_site
 
 import imharness as ih
 from imharness.errors import UsageError
@@ -111,7 +110,7 @@ def test_the_same_call_again_computes_nothing(folder: Path, result: ih.Result, m
     assert again.made == result.made
 
 
-def test_a_script_runs_once_however_many_workers_compute(tmp_path: Path) -> None:
+def test_a_script_runs_once_however_many_workers_compute(tmp_path: Path, harness_forked: Harness) -> None:
     """Workers are started as copies of this process; the lines of a script that asks for them are not theirs."""
     script = tmp_path / "script.py"
     script.write_text(
@@ -119,7 +118,8 @@ def test_a_script_runs_once_however_many_workers_compute(tmp_path: Path) -> None
         "result = ih.run(track='perceptual', metric='l2', limit=2, workers=2, device='cpu', progress=False)\n"
         "print(*result.table().labels)\n"
     )
-    ran = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    code = "import runpy, sys\nrunpy.run_path(sys.argv[1], run_name='__main__')"
+    ran = harness_forked("-c", code, str(script), cwd=tmp_path)
     assert ran.stdout.splitlines() == ["once", "harness/l2"], ran.stderr
 
 

@@ -28,6 +28,7 @@ from imharness.testing.probe import Inputs, Probe
 from imharness.testing.probes import probe_of
 from imharness.testing.samples import images
 from imharness_iqa.metrics import koncept512, spaq
+from imharness_reconstruction.metrics import fid
 
 ROOT = Path(__file__).resolve().parents[3]
 INTERRUPTED = [pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
@@ -49,7 +50,8 @@ FEWER = {
     "parsimonious": {"queries": 60},
     "memguard": {"patience": 10},
     "cadv": {"iterations": 2},
-    "zhang-dists": {"iterations": 3},
+    "diffpure": {"steps": 2},
+    "zhang-dists": {"iterations": 2},
     "zhang-lpips": {"iterations": 3},
     "patch-rs": {"queries": 50},
     "square": {"queries": 50},
@@ -60,7 +62,7 @@ FEWER = {
 }
 LARGE = {
     "koncept512": 64, "linearity": 48, "spaq": 64, "fid": 64, "dists": 32, "zhang-dists": 32, "zhang-lpips": 32,
-    "cadv": 32, "fpr": 32, "ddrs": 8, "dms": 8, "dp": 8, "drs": 8, "diffpure": 16, "disco": 32, "mprnet": 32,
+    "cadv": 32, "fpr": 32, "ddrs": 8, "dms": 8, "dp": 8, "drs": 8, "diffpure": 16, "disco": 16, "mprnet": 32,
 }  # fmt: skip
 """Networks that take up to a second for an image, which are built once for all checks and see two images at most;
 the images' side, px."""
@@ -148,6 +150,7 @@ def build_once(component: Component, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(koncept512, "SIZE", (128, 96))
     patch.setattr(koncept512, "POOLED", 1)  # the last maps of so small an image are not 8 px wide
     patch.setattr(spaq, "WINDOW", 64)
+    patch.setattr(fid, "SIDE", 107)
 
 
 def show_few(component: Component, side: int, patch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,13 @@ def test_damaged_files_are_named(folder) -> None:
             built(name)
 
 
+@pytest.mark.parametrize("row", ["nan,0,1", "1,0,inf", "1,0,1e999", "1,0,x", "1,0,1_0", "1,0,٣", '"1,0,1', '"1"1,x,1'])
+def test_rows_of_text_hold_finite_numbers_alone(folder, row: str) -> None:
+    put(folder, "location30/bangkok", f'"2",0,1\n{row}\n')
+    with pytest.raises(HarnessError, match=r"bangkok cannot be read: .*(NaN or infinity|could not convert|columns)"):
+        built("location30")
+
+
 def test_the_real_files(shared_data, monkeypatch) -> None:
     monkeypatch.setenv("HARNESS_ASSETS", str(shared_data))
     found = built("location30")

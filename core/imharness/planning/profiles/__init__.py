@@ -72,7 +72,8 @@ def _whole(name: str, entry_points: Iterable[importlib.metadata.EntryPoint] | No
 def _folders(entry_points: Iterable[importlib.metadata.EntryPoint] | None) -> Iterator[tuple[str, Path]]:
     """Yield each package's folder of profiles, sorted by distribution and entry point; imports only parent packages."""
     found = points_of(COMPONENTS, entry_points)
-    for distribution, package in sorted({(p.dist.name if p.dist else "unknown", p.module) for p in found}):
+    names = {id(own): own.name for own in {id(p.dist): p.dist for p in found}.values() if own}  # each reads a file
+    for distribution, package in sorted({(names.get(id(p.dist), "unknown"), p.module) for p in found}):
         try:
             spec = importlib.util.find_spec(package)
         except (ImportError, ValueError):

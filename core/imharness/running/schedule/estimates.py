@@ -184,6 +184,8 @@ class _Levels:
         self._parts = dict[tuple[object, ...], tuple[float, int]]()
         self._steps = defaultdict[tuple[object, ...], set[tuple[object, ...]]](set)
         self._worth = dict[tuple[object, ...], tuple[float, float]]()
+        self._said = defaultdict[tuple[object, ...], dict[str, float | None]](dict)
+        """Step -> component -> what `_of` said of it since a kind was renewed."""
         for place, values in kinds.items():
             self.renew(place, values)
 
@@ -199,6 +201,7 @@ class _Levels:
             if count + change:
                 self._parts[part] = total + more, count + change
         self._worth.clear()
+        self._said.clear()
         for component in components_of(place):
             steps = self._steps[component]
             (steps.add if (*whole, component[-1]) in self._parts else steps.discard)(whole)
@@ -219,12 +222,20 @@ class _Levels:
         whole = step_of(place)
         if whole not in self._parts:
             return None
-        usual = self._mean(whole)
-        known = [self._of(whole, usual, component) for component in components_of(place) if component in self._steps]
+        usual, said = self._mean(whole), self._said[whole]
+        for label in place[3]:
+            if label not in said:
+                said[label] = self._of(whole, usual, (place[0], place[2], label))
+        known = [own for label in place[3] if (own := said[label]) is not None]
         return sum(known) / len(known) if known else usual
 
-    def _of(self, step: tuple[object, ...], usual: float, component: tuple[object, ...]) -> float:
-        """Return the mean of a component in a step, or what its worth in other steps makes of the mean of this one."""
+    def _of(self, step: tuple[object, ...], usual: float, component: tuple[object, ...]) -> float | None:
+        """Return the mean of a component in a step, or what its worth in other steps makes of the mean of this one.
+
+        None is said of a component that is in no step.
+        """
+        if component not in self._steps:
+            return None
         if step in self._steps[component]:
             return self._mean((*step, component[-1]))
         if component not in self._worth:

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests.standins import DATA, FILES, SMALL_LIPSIM, SMALL_VIT, shallow_resnext
+from tests.standins import DATA, FILES, SMALL_FPR, SMALL_LIPSIM, SMALL_VIT, shallow_resnext
 
 from imharness.components.inputs.archives import unpack
 from imharness.components.inputs.checking import check_asset, check_data
@@ -28,7 +28,7 @@ from imharness.components.registry import installed
 from imharness.contracts.assets import Asset, cache_folder
 from imharness.data import DataSource, ImageSet
 from imharness.errors import UsageError
-from imharness_iqa.metrics import koncept512
+from imharness_iqa.metrics import fpr, koncept512
 from imharness_perceptual.metrics import dreamsim, lipsim
 
 pytestmark = pytest.mark.usefixtures("empty_places")
@@ -51,11 +51,11 @@ def packed(folder: Path, file: Path, *members: str, prefix: str = "") -> Path:
     found = [f for m in members for f in ([folder / m] if (folder / m).is_file() else sorted((folder / m).rglob("*")))]
     names = [(f, prefix + str(f.relative_to(folder))) for f in found if f.is_file()]
     if file.suffix == ".zip":
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for path, name in names:
                 archive.write(path, name)
         return file
-    with tarfile.open(file, "w" if file.suffix == ".tar" else "w:gz") as tar:
+    with tarfile.open(file, "w") if file.suffix == ".tar" else tarfile.open(file, "w:gz", compresslevel=1) as tar:
         for path, name in names:
             tar.add(path, name)
     return file
@@ -336,6 +336,7 @@ def test_weights_are_told_by_their_loader(
     monkeypatch.setattr(koncept512, "REPEATED", (1, 1, 1))
     monkeypatch.setattr("torchvision.models.resnext101_32x8d", shallow_resnext)
     monkeypatch.setattr(dreamsim, "VisionTransformer", SMALL_VIT)
+    monkeypatch.setattr(fpr, "FprNet", SMALL_FPR)
     for constant, value in SMALL_LIPSIM.items():
         monkeypatch.setattr(lipsim, constant, value)
     found = INPUTS[name]

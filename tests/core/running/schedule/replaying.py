@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from imharness.planning.plan import Task
@@ -44,8 +44,9 @@ class Recording:
         return replace(self, tasks=own, first=tuple(found for keys in self.first if (found := keys & own.keys())))
 
 
+@cache
 def recording(name: str) -> Recording:
-    """Return a recorded run."""
+    """Return a recorded run, which nobody changes."""
     found = json.loads((FOLDER / f"{name}.json").read_text())
     tasks, seconds, refs = dict[str, Task](), dict[str, float](), [_ref(label) for label in found["labels"]]
     told = dict[str, list[tuple[float, float]]]()
@@ -93,15 +94,20 @@ def replay(run: Recording, workers: int, times: Times, looks: int = 100) -> list
     numbers = priorities(
         run.tasks, expected(run.tasks, times), run.first, samples(run.tasks, times, frozenset().union(*run.first))
     )
-    wall = max(end for _, _, end in _simulated(run, workers, numbers))
+    whole = list(_simulated(run, workers, numbers))
+    wall = max(end for _, _, end in whole)
     estimate, running, points = Estimate(times), dict[str, tuple[float, float]](), list[Point]()
+    ends = list[float]()
     estimate.expect(run.tasks)
     at = [wall * look / looks for look in range(1, looks)]
-    for key, start, end in _simulated(run, workers, numbers):
+    for key, start, end in whole:
         while at and at[0] < start:
             points.append(_look(run, estimate, times, running, at.pop(0), wall))
         running[key] = start, end
-        estimate.busy(sum(until > start for _, until in running.values()))
+        heapq.heappush(ends, end)
+        while ends[0] <= start:
+            heapq.heappop(ends)
+        estimate.busy(len(ends))
     while at:
         points.append(_look(run, estimate, times, running, at.pop(0), wall))
     return points

@@ -127,7 +127,7 @@ def test_a_run_in_shards_writes_the_rows_of_one_without(
     tmp_path: Path, harness_here: Harness, no_site: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["run", "--track", "iqa", "--metric", "embedded-cnn", "--attack", "ifgsm", "--attack", "square",
-             "--defense", "none", "--defense", "rotate", "--limit", "18", "--device", "cpu", "--store", "store",
+             "--defense", "none", "--defense", "rotate", "--limit", "6", "--device", "cpu", "--store", "store",
              "--json"]  # fmt: skip
 
     def rows() -> dict[str, bytes]:
