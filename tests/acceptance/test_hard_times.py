@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults.forked import Command
+from tests.forking import WITHOUT_SITE
 
 SMALL = """
 name = "small"
@@ -29,12 +30,6 @@ def rows(store: Path) -> dict[str, bytes]:
 
 def finished(folder: Path) -> list[Path]:
     return list((folder / "store").glob("tasks/*/*.json"))
-
-
-def printed(command: Command) -> dict:
-    """Return the JSON object that a command printed below its lines for people."""
-    text = command.log.read_text()
-    return json.loads(text[text.index("{\n") :])
 
 
 FAILURES = {
@@ -61,14 +56,11 @@ def test_a_run_killed_at_any_moment_goes_on_and_ends_with_the_same_bytes(folder:
             kills += command.kill("group")
         command.wait()
     assert kills, "the run ended before it could be killed"
-    last = Command([*words, "--workers", "1"], folder, folder / "last.log")
-    last.wait()
-    assert last.code == 0, last.log.read_text()
-    facts = printed(last)
+    last, whole = (harness_here(*words, "--workers", "0", "--store", store, cwd=folder) for store in ("store", "whole"))
+    assert last.returncode == whole.returncode == 0, last.stderr + whole.stderr
+    facts = json.loads(last.stdout)
     assert facts["done"] == facts["cells"]
     assert facts["reused"] >= 2
-    whole = harness_here(*words, "--workers", "0", "--store", "whole", cwd=folder)
-    assert whole.returncode == 0, whole.stderr
     assert json.loads(whole.stdout)["reused"] == 0
     assert rows(folder / "store") == rows(folder / "whole")
 
@@ -99,7 +91,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> Callable
         (folder / "small.toml").write_text(text)
         workers = "2" if hows == ("hang",) else "1"  # both cells that hang do so at once
         words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--workers", workers, "--json"]
-        result = harness_forked(*words, cwd=folder, packages=("acme-raising", "acme-broken"))
+        result = harness_forked("-c", WITHOUT_SITE, *words, cwd=folder, packages=("acme-raising", "acme-broken"))
         assert result.returncode == 1, result.stderr
         return json.loads(result.stdout), result.stderr
 

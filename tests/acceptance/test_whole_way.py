@@ -60,7 +60,7 @@ def test_in_process_rows_are_the_same_bytes(first: tuple[Path, dict], harness_he
     assert rows(folder / "other") == rows(folder / "store")
 
 
-def test_damage_is_named_and_mended(first: tuple[Path, dict], harness_here) -> None:
+def test_damage_is_named_and_mended(first: tuple[Path, dict], harness_here, no_site) -> None:
     folder, facts = first
     before = rows(folder / "store")
     victims = sorted((folder / "store").glob("rows/*/*.parquet"))
@@ -71,7 +71,7 @@ def test_damage_is_named_and_mended(first: tuple[Path, dict], harness_here) -> N
     assert check.returncode == 1
     assert "2 damaged" in check.stdout
     again = harness_here(
-        "run", "--all", "--profile", "small.toml", "--device", "cpu", "--workers", "1", "--json", cwd=folder
+        "run", "--all", "--profile", "small.toml", "--device", "cpu", "--workers", "0", "--json", cwd=folder
     )
     assert again.returncode == 0
     assert victims[0].name in again.stderr.replace("\n", "")

@@ -176,10 +176,10 @@ def test_counts_need_no_scale_where_a_class_is_missing() -> None:
     [
         {"steps": 400},
         {"steps": 400, "labels_known": True},
-        {"steps": 200, "batch": 1, "epochs": 2, "local_rate": 0.1},
-        {"steps": 200, "batch": 1, "epochs": 2, "local_rate": 0.1, "rate_known": False, "labels_known": True},
-        {"steps": 200, "training_mode": True},
-        {"steps": 200, "training_mode": True, "statistics_known": True},
+        {"steps": 150, "batch": 1, "epochs": 2, "local_rate": 0.1},
+        {"steps": 150, "batch": 1, "epochs": 2, "local_rate": 0.1, "rate_known": False, "labels_known": True},
+        {"steps": 100, "training_mode": True},
+        {"steps": 100, "training_mode": True, "statistics_known": True},
     ],
     ids=str,
 )
