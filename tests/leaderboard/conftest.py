@@ -201,7 +201,7 @@ def save(store: Store, made: Board, scores: PairedScores | None = None) -> None:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A built site of one board with everything, one with 5,000 rows, and one that is ranked by the policy."""
+    """A built site of one board with everything, one with 2,000 rows, and one that is ranked by the policy."""
     folder = tmp_path_factory.mktemp("leaderboard")
     store = Store(folder / "store")
     save(store, board(store))
@@ -209,7 +209,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plain = board(
         track="harness/plain",
         title="Plain track",
-        tables=(by_photograph(), many(5000)),
+        tables=(by_photograph(), many(2000)),
         charts=(),
         comparisons=(grouped.stored()[0],),
     )

@@ -159,26 +159,26 @@ def test_a_column_name_cannot_break_out_of_a_copy(page: Page) -> None:
     assert "<script>" not in page.evaluate("navigator.clipboard.readText()")
 
 
-def test_five_thousand_rows_stay_smooth(page: Page) -> None:
+def test_of_two_thousand_rows_the_page_holds_those_in_sight(page: Page) -> None:
     settled(page, "plain/many.html")
     assert page.locator("tbody tr").count() < 150
-    assert "5000 rows" in page.locator(".tools").inner_text()
+    assert "2000 rows" in page.locator(".tools").inner_text()
     pane = page.locator(".scroll")
     pane.evaluate("(pane) => { pane.scrollTop = pane.scrollHeight / 2; }")
-    page.get_by_role("rowheader", name="acme/entry-02500").wait_for()
+    page.get_by_role("rowheader", name="acme/entry-01000").wait_for()
     page.get_by_role("button", name="value").click()
     assert first_column(page, "many")[0].strip() == next(
-        f"acme/entry-{i:05d}" for i in range(5000) if i * 7919 % 5000 == 4999
+        f"acme/entry-{i:05d}" for i in range(2000) if i * 7919 % 2000 == 1999
     )
-    page.get_by_role("searchbox").fill("entry-04321")
-    assert [text.strip() for text in first_column(page, "many")] == ["acme/entry-04321"]
+    page.get_by_role("searchbox").fill("entry-01321")
+    assert [text.strip() for text in first_column(page, "many")] == ["acme/entry-01321"]
 
 
 def test_without_scripts_every_table_reads_whole(browser: Browser, address: str) -> None:
     context = browser.new_context(java_script_enabled=False, base_url=address)
     opened = context.new_page()
     opened.goto("plain/many.html")
-    assert opened.locator("tbody tr").count() == 5000
+    assert opened.locator("tbody tr").count() == 2000
     assert opened.locator("tbody .more").first.is_visible()
     opened.goto("compare.html")
     assert "needs JavaScript" in opened.locator("main").inner_text()
