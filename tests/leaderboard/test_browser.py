@@ -14,7 +14,7 @@ from tests.comparing import compare
 from imharness.statistics.head_to_head import head_to_head
 from imharness.statistics.wilcoxon import wilcoxon_greater
 
-from .browsing import SIZES, read, settled
+from .browsing import SIZES, on_site, read, settled
 from .conftest import ENTRIES, EVIL, PHOTOGRAPHS, paired
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
@@ -69,6 +69,8 @@ def test_axe_finds_nothing_and_nothing_runs_off_the_page(page: Page) -> None:
     for name in KINDS:
         page.set_viewport_size(SIZES["phone"])
         settled(page, name)
+        if page.evaluate("document.documentElement.scrollWidth") > SIZES["phone"]["width"]:
+            problems.append(f"{name}, phone, with details closed, is too wide")
         page.evaluate("document.querySelectorAll('main details').forEach((d) => { d.open = !d.closest('.tools'); })")
         if "?" not in name:  # else the details were looked at before
             page.evaluate("document.querySelectorAll('a.open').forEach((link) => link.click())")
@@ -301,7 +303,7 @@ def test_readers_see_each_photograph_once(page: Page) -> None:
 def test_the_page_s_statistics_equal_python_s(page: Page, n: int, step: float) -> None:
     rng = np.random.default_rng(n)
     d = (np.round(rng.normal(0.2, 1, n) / step) * step).astype(np.float32).astype(float)
-    settled(page, "compare.html")
+    on_site(page)
     script = (
         "async (d) => { const s = await import('/statistics.js');"
         " return [s.wilcoxonGreater(d), s.wilcoxonGreater(d.map((x) => -x)), s.rankBiserial(d)]; }"
@@ -317,7 +319,7 @@ def test_the_page_s_test_by_cluster_equals_python_s(page: Page, size: int) -> No
     rng = np.random.default_rng(size)
     names = rng.integers(0, size, 90)
     d = rng.normal(0.2, 1, 90).round(1).astype(np.float32).astype(float)
-    settled(page, "compare.html")
+    on_site(page)
     script = (
         "async ([d, names]) => { const s = await import('/statistics.js');"
         " return [s.clustersGreater(d, names), s.rankBiserial(s.clusterMeans(d, names))]; }"
