@@ -1,6 +1,8 @@
 """A small store with everything a site can show, names that try to break out of it, and a server for its pages."""
 
-from collections.abc import Iterator
+import fcntl
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -199,17 +201,34 @@ def save(store: Store, made: Board, scores: PairedScores | None = None) -> None:
     store.save_board(made, {comparison.id: numbers})
 
 
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Return a folder that the first of all workers makes, and that all of them only read."""
+    shared = factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    folder, done = shared / name, shared / f"{name}.done"
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            folder.mkdir()
+            make(folder)
+            done.touch()
+    return folder
+
+
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A built site of one board with everything, one with 5,000 rows, and one that is ranked by the policy."""
-    folder = tmp_path_factory.mktemp("leaderboard")
+    """A built site of one board with everything, one with 2,000 rows, and one that is ranked by the policy."""
+    return made_once(tmp_path_factory, "leaderboard", _build) / "site"
+
+
+def _build(folder: Path) -> None:
     store = Store(folder / "store")
     save(store, board(store))
     grouped = paired(clusters=PHOTOGRAPHS)
     plain = board(
         track="harness/plain",
         title="Plain track",
-        tables=(by_photograph(), many(5000)),
+        tables=(by_photograph(), many(2000)),
         charts=(),
         comparisons=(grouped.stored()[0],),
     )
@@ -217,17 +236,18 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store.save_board(*contested(board, store, images(store)))
     result = build_site(folder / "store", folder / "site")
     assert not result.problems
-    return folder / "site"
 
 
 @pytest.fixture(scope="session")
 def ran(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
     """The folder of a real run of two metrics, with its store and site; to read only."""
-    folder = tmp_path_factory.mktemp("run")
     words = ("run", "--track", "perceptual", "--metric", "psnr", "--metric", "mae", "--limit", "12", "--workers", "0")
-    result = harness_here(*words, cwd=folder)
-    assert result.returncode == 0, result.stderr
-    return folder
+
+    def run(folder: Path) -> None:
+        result = harness_here(*words, cwd=folder)
+        assert result.returncode == 0, result.stderr
+
+    return made_once(tmp_path_factory, "run", run)
 
 
 @pytest.fixture(scope="session")

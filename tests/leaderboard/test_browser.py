@@ -14,7 +14,7 @@ from tests.comparing import compare
 from imharness.statistics.head_to_head import head_to_head
 from imharness.statistics.wilcoxon import wilcoxon_greater
 
-from .browsing import SIZES, read, settled
+from .browsing import SIZES, on_site, read, settled
 from .conftest import ENTRIES, EVIL, PHOTOGRAPHS, paired
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
@@ -69,6 +69,8 @@ def test_axe_finds_nothing_and_nothing_runs_off_the_page(page: Page) -> None:
     for name in KINDS:
         page.set_viewport_size(SIZES["phone"])
         settled(page, name)
+        if page.evaluate("document.documentElement.scrollWidth") > SIZES["phone"]["width"]:
+            problems.append(f"{name}, phone, with details closed, is too wide")
         page.evaluate("document.querySelectorAll('main details').forEach((d) => { d.open = !d.closest('.tools'); })")
         if "?" not in name:  # else the details were looked at before
             page.evaluate("document.querySelectorAll('a.open').forEach((link) => link.click())")
@@ -159,26 +161,26 @@ def test_a_column_name_cannot_break_out_of_a_copy(page: Page) -> None:
     assert "<script>" not in page.evaluate("navigator.clipboard.readText()")
 
 
-def test_five_thousand_rows_stay_smooth(page: Page) -> None:
+def test_of_two_thousand_rows_the_page_holds_those_in_sight(page: Page) -> None:
     settled(page, "plain/many.html")
     assert page.locator("tbody tr").count() < 150
-    assert "5000 rows" in page.locator(".tools").inner_text()
+    assert "2000 rows" in page.locator(".tools").inner_text()
     pane = page.locator(".scroll")
     pane.evaluate("(pane) => { pane.scrollTop = pane.scrollHeight / 2; }")
-    page.get_by_role("rowheader", name="acme/entry-02500").wait_for()
+    page.get_by_role("rowheader", name="acme/entry-01000").wait_for()
     page.get_by_role("button", name="value").click()
     assert first_column(page, "many")[0].strip() == next(
-        f"acme/entry-{i:05d}" for i in range(5000) if i * 7919 % 5000 == 4999
+        f"acme/entry-{i:05d}" for i in range(2000) if i * 7919 % 2000 == 1999
     )
-    page.get_by_role("searchbox").fill("entry-04321")
-    assert [text.strip() for text in first_column(page, "many")] == ["acme/entry-04321"]
+    page.get_by_role("searchbox").fill("entry-01321")
+    assert [text.strip() for text in first_column(page, "many")] == ["acme/entry-01321"]
 
 
 def test_without_scripts_every_table_reads_whole(browser: Browser, address: str) -> None:
     context = browser.new_context(java_script_enabled=False, base_url=address)
     opened = context.new_page()
     opened.goto("plain/many.html")
-    assert opened.locator("tbody tr").count() == 5000
+    assert opened.locator("tbody tr").count() == 2000
     assert opened.locator("tbody .more").first.is_visible()
     opened.goto("compare.html")
     assert "needs JavaScript" in opened.locator("main").inner_text()
@@ -301,7 +303,7 @@ def test_readers_see_each_photograph_once(page: Page) -> None:
 def test_the_page_s_statistics_equal_python_s(page: Page, n: int, step: float) -> None:
     rng = np.random.default_rng(n)
     d = (np.round(rng.normal(0.2, 1, n) / step) * step).astype(np.float32).astype(float)
-    settled(page, "compare.html")
+    on_site(page)
     script = (
         "async (d) => { const s = await import('/statistics.js');"
         " return [s.wilcoxonGreater(d), s.wilcoxonGreater(d.map((x) => -x)), s.rankBiserial(d)]; }"
@@ -317,7 +319,7 @@ def test_the_page_s_test_by_cluster_equals_python_s(page: Page, size: int) -> No
     rng = np.random.default_rng(size)
     names = rng.integers(0, size, 90)
     d = rng.normal(0.2, 1, 90).round(1).astype(np.float32).astype(float)
-    settled(page, "compare.html")
+    on_site(page)
     script = (
         "async ([d, names]) => { const s = await import('/statistics.js');"
         " return [s.clustersGreater(d, names), s.rankBiserial(s.clusterMeans(d, names))]; }"

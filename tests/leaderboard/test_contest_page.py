@@ -33,7 +33,7 @@ from imharness_iqa.tables import worst
 from imharness_leaderboard.rankings import RankingView
 from imharness_leaderboard.worst_case import worst_case
 
-from .browsing import SIZES, settled, words_of
+from .browsing import SIZES, on_site, settled, words_of
 from .conftest import board
 from .contested import (
     ATTACKS,
@@ -157,7 +157,7 @@ def test_differences_with_gaps_weights_and_without_spread_equal_python_s(
     generator = np.random.default_rng(k)
     d, w = generator.normal(size=k), generator.uniform(1, 3, k)
     names = None if clusters is None else generator.integers(0, clusters, k)
-    settled(page, "compare.html")
+    on_site(page)
     script = (
         "async ([d, names, w, facts]) => { const s = await import('/statistics.js');"
         " const r = s.interval(d, names, w, facts); return [r.value, r.low, r.high]; }"
@@ -171,7 +171,7 @@ def test_differences_with_gaps_weights_and_without_spread_equal_python_s(
 
 def in_browser(page: Page, scores: dict[str, np.ndarray], controls: list[str], **rules: object) -> dict:
     """Rank scores ``(settings, units)``, more is better, by the script of the pages; controls do not pass the gate."""
-    settled(page, "compare.html")
+    on_site(page)
     count, units = next(iter(scores.values())).shape
     index = {
         "better": "higher",
@@ -225,7 +225,7 @@ def test_entries_of_others_that_lack_an_attack_do_not_take_it_out_of_the_browser
 @pytest.mark.parametrize(("name", "kind"), [("0.f32", "<f4"), ("0.f64", "<f8")])
 def test_files_of_scores_are_read_with_the_bits_that_their_names_say(page: Page, name: str, kind: str) -> None:
     numbers = np.array([1e6 + 0.01, np.nan, -2.5]).astype(kind)
-    settled(page, "compare.html")
+    on_site(page)
     script = (
         "async ([name, bytes]) => [...(await import('/statistics.js')).numbersOf(name, Uint8Array.from(bytes).buffer)]"
         ".map((x) => Number.isNaN(x) ? null : x)"
@@ -235,7 +235,7 @@ def test_files_of_scores_are_read_with_the_bits_that_their_names_say(page: Page,
 
 
 def test_the_tail_of_student_equals_scipy_s(page: Page) -> None:
-    settled(page, "compare.html")
+    on_site(page)
     pairs = [[share, k] for share in (0.4, 0.05, 1e-3, 1e-6, 1e-12) for k in (4, 5, 11, 60, 1017)]
     script = (
         "async (pairs) => { const s = await import('/statistics.js');"
@@ -271,7 +271,7 @@ def in_both(page: Page, found: TrackReport, picks: dict[str, str] | None = None)
         label: {"control": p.control, "able": p.able, "flagged": bool(p.flags), "complete": p.complete}
         for label, p in ranking.places.items()
     }
-    settled(page, "compare.html")
+    on_site(page)
     script = (
         "async ([files, facts, picks]) => { const s = await import('/contest.js');"
         " const [first, ...others] = files.map(([index, rows]) => ({ index, vectors: rows.map((own) => own.map((x) =>"
