@@ -78,7 +78,7 @@ def serve() -> None:
             _become(words, folder, environment, paths, logs)
         sys.stdout.write(f"{_ended(pid, seconds)}\n")
         sys.stdout.flush()
-    gc.unfreeze()  # libraries count what is left at the end
+    os._exit(0)  # to take all apart that was imported takes two seconds, and nothing is left to do
 
 
 def import_all() -> None:
