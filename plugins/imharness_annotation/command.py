@@ -150,13 +150,15 @@ def annotate(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from imharness.commands import add_assets, console
+    from imharness.commands import console
 
     _require_server()
     from imharness_annotation.app import application
     from imharness_annotation.book import Book
 
     if assets is not None:
+        from imharness.commands import add_assets  # loads torch, which serving alone needs not
+
         add_assets(assets)
     if kind is None and not file.exists():
         raise click.UsageError(f"{file} does not exist; say what to ask with --kind {', '.join(KINDS)}.")

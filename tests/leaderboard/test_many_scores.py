@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from tests.conftest import few_resamples
 
 from imharness.results.store import Store
 from imharness.tables import Blocks
@@ -20,6 +21,13 @@ from .test_contest_page import AGREE, chosen, frozen, pick, result
 COPIES = 110
 PATIENCE, ANSWERS = 60_000, 500
 """How long a choice may take, and how long the page need not answer while it is computed, ms."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_resamples() -> Iterator[None]:
+    """A tail is resampled once, on the Python side, and both sides take that one."""
+    with few_resamples():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,10 @@ def seeded_init(rng: torch.Generator) -> Iterator[None]:
     """Make torch's layer initialisers draw from `rng` inside the block, and restore the global state after it."""
     seed = int(torch.randint(2**62, (1,), generator=rng, device=rng.device))
     with torch.random.fork_rng(devices=[]):
-        torch.random.manual_seed(seed)
+        if torch.accelerator.is_available():
+            torch.random.manual_seed(seed)
+        else:  # the same, without a note for each kind of accelerator of where this was, kept for when it starts
+            torch.default_generator.manual_seed(seed)
         yield
 
 

@@ -164,6 +164,11 @@ class _Places(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self._traffic, self._oracle, self._place = traffic, FakeTensorMode(), accelerator
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Say that nothing here is compiled, so that PyTorch need not keep its compiler from each operation."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:

@@ -28,7 +28,7 @@ export class Pairs {
       if (!place.has(name)) place.set(name, place.size);
       return place.get(name);
     });
-    this.clusters = place.size;
+    [this.sums, this.sizes] = [0, 1].map(() => new Float64Array(place.size)); // of the pair that is computed
     [this.values, this.halves] = [0, 1].map(() => new Float64Array(n * (n - 1) / 2));
     this.known = new Uint8Array(this.values.length);
   }
@@ -64,8 +64,9 @@ export class Pairs {
 
   /** Of each unit that both have, the mean over groups of the difference of their worst gains; and its interval. */
   compute(a, b, tail) {
-    const [own, other] = [this.worst(a), this.worst(b)], { size, codes, index } = this;
-    const sums = new Float64Array(this.clusters), sizes = new Float64Array(this.clusters);
+    const own = this.worst(a), other = this.worst(b), { size, codes, index, sums, sizes } = this;
+    sums.fill(0);
+    sizes.fill(0);
     for (let unit = 0; unit < size; unit++) {
       let total = 0, count = 0;
       for (let at = unit; at < own.length; at += size) {

@@ -124,7 +124,11 @@ function grouped(values, names) {
   return [...place.values()];
 }
 
-const sum = (numbers) => numbers.reduce((all, x) => all + x, 0);
+function sum(numbers) {
+  let all = 0;
+  for (let i = 0; i < numbers.length; i++) all += numbers[i];
+  return all;
+}
 const mean = (numbers) => sum(numbers) / numbers.length;
 
 /** Mean of each cluster, rounded to float32. */
@@ -162,10 +166,11 @@ function summed(values, names, weights) {
 
 /** What each cluster with a weight adds to the weighted mean; the mean of these is that mean. */
 function contributions(sums, sizes) {
-  const whole = sum(sizes), all = sum(sums) / whole, parts = [];
-  let k = 0;
-  for (const own of sizes) k += own > 0;
-  sizes.forEach((own, i) => { if (own > 0) parts.push(all + (sums[i] - own * all) * k / whole); });
+  const whole = sum(sizes), all = sum(sums) / whole;
+  let k = 0, found = 0;
+  for (let i = 0; i < sizes.length; i++) if (sizes[i] > 0) k++;
+  const parts = new Float64Array(k);
+  for (let i = 0; i < sizes.length; i++) if (sizes[i] > 0) parts[found++] = all + (sums[i] - sizes[i] * all) * k / whole;
   return parts;
 }
 
@@ -181,10 +186,10 @@ function quantile(share, freedom) {
 export function around(sums, sizes, { tail, reach }) {
   const parts = contributions(sums, sizes), k = parts.length, value = mean(parts);
   let farthest = 0, largest = 0, squares = 0;
-  for (const part of parts) {
-    const off = part - value;
+  for (let i = 0; i < k; i++) {
+    const off = parts[i] - value;
     farthest = Math.max(farthest, Math.abs(off));
-    largest = Math.max(largest, Math.abs(part));
+    largest = Math.max(largest, Math.abs(parts[i]));
     squares += off * off;
   }
   const error = Math.sqrt(squares / (k * (k - 1)));

@@ -120,6 +120,8 @@ def _search(
         noise = noise - STEP * gradient / length
         since = torch.where(loss.detach() < lowest, 0, since + 1)
         lowest, left = lowest.minimum(loss.detach()), ~reached & (since < patience)
+        if bool(left.all()):
+            continue
         if not bool(left.any()):
             break
         kept = (rows, noise, logits, outputs, label, side, lowest, since)

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -15,10 +16,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import uvicorn
 from playwright.sync_api import Browser, Page, expect
 from tests.conftest import PATIENT_MS
 
 from imharness.components.registry import installed
+from imharness_annotation.app import application
 from imharness_annotation.book import Book, Question
 from imharness_annotation.patches import noticeable_questions
 from imharness_annotation.sources import NONE, better_questions, png
@@ -62,6 +65,23 @@ def served(file: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
         server.wait()
 
 
+@contextmanager
+def served_here(file: Path) -> Iterator[int]:
+    """Serve a book from a thread, as the command does from a process, which takes a second to start; give the port."""
+    settings = uvicorn.Config(application(Book(file), ["127.0.0.1"]), port=0, log_level="warning", server_header=False)
+    server = uvicorn.Server(settings)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
 @pytest.fixture
 def port() -> int:
     with socket.socket() as probe:
@@ -91,12 +111,16 @@ def test_two_annotators_click_through_a_session_that_survives_a_kill(
     file = tmp_path / "a.sqlite"
     book = book_of(file)
     people = {name: browser.new_context().new_page() for name in ("Ann", "Bob <script>")}
-    with served(file, port):
+    with served(file, port) as server:
+        maps = Path(f"/proc/{server.pid}/maps")
+        assert not maps.exists() or "libtorch" not in maps.read_text(), "serving questions needs no torch"
         for name, page in people.items():
             page.set_default_timeout(PATIENT_MS)
             enter(page, port, name)
             assert judged(page) == "0 of 4"
         ann, bob = people.values()
+        renamed = ann.context.request.get(f"http://127.0.0.1:{port}/judge", headers={"Host": "evil.example"})
+        assert renamed.status == 400, "the command serves its own names alone"
         assert bob.text_content("header span") == "Bob <script>"
         assert ann.locator("img").evaluate("image => image.naturalWidth") == 32
         ann.get_by_role("button", name="camera").click()
@@ -119,9 +143,7 @@ def test_two_annotators_click_through_a_session_that_survives_a_kill(
     assert len(book.votes()) == 5
 
 
-def test_two_patches_are_shown_for_a_second_each_with_a_gap_between(
-    tmp_path: Path, port: int, browser: Browser
-) -> None:
+def test_two_patches_are_shown_for_a_second_each_with_a_gap_between(tmp_path: Path, browser: Browser) -> None:
     """LPIPS, section 2.2: 1 second for each patch, 250 ms between; nobody can answer before."""
     file = tmp_path / "j.sqlite"
     images = installed().one("dataset", "thumbnails[size=72,per_photograph=1]").build(torch.device("cpu"))
@@ -133,7 +155,7 @@ def test_two_patches_are_shown_for_a_second_each_with_a_gap_between(
             for (const change of changes) window.seen.push([performance.now(), change.target.className]);
         }).observe(document.querySelector(".timed"), {subtree: true, attributeFilter: ["class"]}));
     """
-    with served(file, port):
+    with served_here(file) as port:
         page = browser.new_context().new_page()
         page.set_default_timeout(PATIENT_MS)
         enter(page, port, "Ann")
@@ -157,10 +179,10 @@ def test_two_patches_are_shown_for_a_second_each_with_a_gap_between(
         assert f"right answer was “{vote.truth}”, and yours was “{vote.answer}”" in told.inner_text()
 
 
-def test_the_original_stands_beside_two_defended_images(tmp_path: Path, port: int, browser: Browser) -> None:
+def test_the_original_stands_beside_two_defended_images(tmp_path: Path, browser: Browser) -> None:
     file, clean = tmp_path / "b.sqlite", torch.rand(1, 3, 24, 24)
     Book(file).fill("better", 1, better_questions({"dataset": "d"}, {"a": clean, "b": clean / 2}, clean, ["x"]))
-    with served(file, port):
+    with served_here(file) as port:
         page = browser.new_context().new_page()
         page.set_default_timeout(PATIENT_MS)
         enter(page, port, "Ann")
@@ -170,10 +192,10 @@ def test_the_original_stands_beside_two_defended_images(tmp_path: Path, port: in
         assert "closer to the original" in page.inner_text("h1")
 
 
-def test_another_page_cannot_vote(tmp_path: Path, port: int, browser: Browser) -> None:
+def test_another_page_cannot_vote(tmp_path: Path, browser: Browser) -> None:
     file = tmp_path / "a.sqlite"
     book = book_of(file)
-    with served(file, port):
+    with served_here(file) as port:
         context = browser.new_context()
         page = context.new_page()
         enter(page, port, "Ann")

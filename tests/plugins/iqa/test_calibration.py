@@ -67,8 +67,8 @@ def test_a_calibrated_attack_lands_within_ten_percent_on_held_out_images(name: s
     registry = installed()
     attack, metric = registry.one("attack", name), registry.one("metric", "embedded-cnn")
     train, test = (registry.one("dataset", LADDER.format(split)) for split in ("train", "test"))
-    preset = calibrated(attack, meter(attack, metric, train, images=8), metric.info.id)
-    measure = meter(attack, metric, test, images=8)
+    preset = calibrated(attack, meter(attack, metric, train, images=4), metric.info.id)
+    measure = meter(attack, metric, test, images=4)
     for strength, target in TARGETS[attack.info.distortion].items():
         found = at(attack, metric.info.id, strength, {(attack.info.id, metric.info.id): preset})
         assert measure(found) == pytest.approx(target, rel=0.1), strength
@@ -176,14 +176,16 @@ def test_the_command_writes_presets_and_says_what_no_value_reaches(tmp_path) -> 
     def harness(*words: str) -> Result:
         return CliRunner().invoke(cli, ["iqa", "calibrate", *words, "--out", str(tmp_path / "presets.json")])
 
-    words = ("--attack", "ifgsm", "--attack", "cadv[backbone=embedded]", "--metric", "embedded-cnn", "--images", "2")
+    words = ("--attack", "ifgsm", "--attack", "cadv[backbone=embedded,iterations=1]")
+    words += ("--metric", "embedded-cnn", "--images", "2")
     done = harness(*words, "--dataset", "harness/severity-ladder[severities=[2],size=48,split=train]")
     assert done.exit_code == 0, done.output
     found = {p.attack: p for p in read_presets(tmp_path / "presets.json")}
     assert not found["harness/ifgsm"].unreached
     assert found["harness/ifgsm"].images == 2
     marked = found["harness/cadv"].unreached
-    assert ("comes nearest" in done.output) == bool(marked)
+    assert marked
+    assert "comes nearest" in done.output
     wrong = harness("--attack", "ifgs", "--metric", "embedded-cnn")
     assert isinstance(wrong.exception, UsageError)
     assert "Did you mean" in str(wrong.exception)

@@ -34,9 +34,10 @@ def test_the_confidence_bound_is_clopper_pearsons_and_holds() -> None:
     for hits in (1, 500, 999, 1000):
         bound = lower_confidence(np.array([hits]), 1000)[0]
         assert binom.sf(hits - 1, 1000, bound) == pytest.approx(0.001, rel=1e-9)
+    bounds = lower_confidence(np.arange(1001), 1000)
     for share in (0.55, 0.7, 0.95):
         hits = np.random.default_rng(0).binomial(1000, share, 100_000)
-        assert np.mean(lower_confidence(hits, 1000) > share) <= 0.0012
+        assert np.mean(bounds[hits] > share) <= 0.0012
     assert 0.12 * norm.ppf(lower_confidence(np.array([1000]), 1000)[0]) == pytest.approx(0.29559, abs=1e-5)
 
 
@@ -106,7 +107,7 @@ def test_no_attack_inside_the_radius_changes_the_class(photographs, metric) -> N
     images, radii = photographs[certain], certificate.radius[certain]
     assert (radii > 0).all()
     pairs = violations = 0
-    for share in (0.5, 0.9, 1.0):  # an attack that goes farther finds what a nearer one does
+    for share in (0.5, 1.0):  # an attack that goes farther finds what a nearer one does
         for sign in (1.0, -1.0):
             attacked = pushed(images, share * radii, score, sign, smoothing.sigma)
             assert ((attacked - images).flatten(1).norm(dim=1) <= share * radii + 1e-5).all()
@@ -116,7 +117,7 @@ def test_no_attack_inside_the_radius_changes_the_class(photographs, metric) -> N
             before = classes_of(certificate.value[certain], bounds, 4)
             violations += int((again != before).sum())
             pairs += len(images)
-    assert pairs >= 60
+    assert pairs >= 40
     assert violations == 0
 
 
@@ -128,7 +129,7 @@ def test_no_attack_inside_the_radius_moves_the_median_beyond_its_interval(photog
     low, high = order_statistics(200, smoothing.sigma, smoothing.epsilon, smoothing.confidence)
     ordered = raw[:, smoothing.selection :, 0].sort(dim=1).values
     pairs = violations = 0
-    for share in (0.5, 0.9, 1.0):
+    for share in (0.5, 1.0):
         for sign in (1.0, -1.0):
             radii = torch.full((20,), share * smoothing.epsilon)
             attacked = pushed(photographs, radii, score, sign, smoothing.sigma)
@@ -136,7 +137,7 @@ def test_no_attack_inside_the_radius_moves_the_median_beyond_its_interval(photog
                 moved = smoothing.build(CPU)(smoothing.smooth(CPU)(score, attacked, ImageRng(range(50, 70))), bounds)
             violations += int(((moved.value < ordered[:, low - 1]) | (moved.value > ordered[:, high - 1])).sum())
             pairs += 20
-    assert pairs == 120
+    assert pairs == 80
     assert violations == 0
 
 
@@ -186,7 +187,7 @@ def test_dncnn_denoises_stronger_noise_as_noise_of_its_own(shared_data, monkeypa
     monkeypatch.setenv("HARNESS_ASSETS", str(shared_data))
     denoise = installed().one("defense", "drs").with_parameters(sigma=sigma).denoiser(CPU)
     plain = installed().one("defense", "drs").with_parameters(sigma=25 / 255).denoiser(CPU)
-    grey = torch.tensor(camera()[100:228, 150:278].copy()).float().div(255).expand(1, 3, 128, 128)
+    grey = torch.tensor(camera()[100:172, 150:222].copy()).float().div(255).expand(1, 3, 72, 72)
     noisy = grey + sigma * torch.randn(grey.shape, generator=generator(0))
     with torch.no_grad():
         ours, theirs = ((one(noisy, ImageRng([0])) - grey).square().mean() for one in (denoise, plain))

@@ -11,7 +11,7 @@ from imharness_iqa.tables.measured import joined
 
 NONE = "harness/none"
 IMAGES = 12
-OTHERS = 10_000
+OTHERS = 1000
 """Images that nobody attacks, with scores from 5 to 15: who moves a score of 5 by 1% of the range passes 1% of them."""
 
 

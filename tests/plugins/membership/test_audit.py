@@ -63,11 +63,11 @@ def as_table(arrays: dict[str, np.ndarray]) -> pa.Table:
 
 
 def test_it_prints_writes_and_fails_above(arrays, tmp_path: Path) -> None:
-    file = saved(tmp_path, {name: own[:150] for name, own in arrays.items()})
+    file = saved(tmp_path, {name: own[:100] for name, own in arrays.items()})
     result = run(file, "--json", tmp_path / "a.json", "--html", tmp_path / "a.html", "--per-class")
     assert result.exit_code == 0
     assert "300 members" not in result.output
-    assert "150 members, 150 non-members, 4 classes" in result.output
+    assert "100 members, 100 non-members, 4 classes" in result.output
     facts = json.loads((tmp_path / "a.json").read_text())
     by_name = {f["evaluator"]: f for f in facts["findings"]}
     assert {"harness/confidence", "harness/neural", "harness/privacy-risk"} <= set(by_name)

@@ -23,7 +23,7 @@ from imharness_membership.networks import closest
 from imharness_membership.training import accuracy
 
 CPU = torch.device("cpu")
-PLAN = TrainingPlan(epochs=60, batch_size=16, learning_rate=3e-3)
+PLAN = TrainingPlan(epochs=30, batch_size=16, learning_rate=3e-3)
 TRAININGS = [e.component for e in installed().entries.values() if isinstance(e.component, MembershipTraining)]
 RELEASES = [e.component for e in installed().entries.values() if isinstance(e.component, MembershipRelease)]
 
@@ -40,7 +40,7 @@ def data() -> TrainingData:
 
 def small(component: Component) -> Component:
     """Return a component whose own networks are small and short of training, where it has some."""
-    wanted = {"width": 64, "epochs": 60}
+    wanted = {"width": 64, "epochs": 30, "patience": 20, "noise": 0.5}
     return component.with_parameters(**{name: n for name, n in wanted.items() if name in type(component).model_fields})
 
 
@@ -151,14 +151,14 @@ def test_released_outputs_keep_shape_and_stay_probabilities(defense, some) -> No
 
 def test_memguard_keeps_labels_and_budget_and_turns_its_classifier_into_a_coin(some) -> None:
     outputs, held = some
-    noisy = MemGuard(budget=2.0, epochs=60).build(CPU)(outputs, held, generator(0))
+    noisy = MemGuard(budget=2.0, epochs=60, patience=20).build(CPU)(outputs, held, generator(0))
     assert torch.equal(noisy.argmax(1), outputs.argmax(1))
     assert torch.allclose(noisy.sum(1), torch.ones(len(noisy)), atol=1e-5)
     classifier = member_classifier(held, 60, generator(0))
     before, after = ((classifier(sorted_outputs(x)).sigmoid() - 0.5).abs().mean() for x in (outputs, noisy))
     assert after < 0.5 * before
     for budget in (0.05, 0.2):
-        little = MemGuard(budget=budget, epochs=20).build(CPU)(outputs, held, generator(0))
+        little = MemGuard(budget=budget, epochs=20, patience=20).build(CPU)(outputs, held, generator(0))
         assert float((little - outputs).abs().sum(1).mean()) <= budget * 1.1
     none = MemGuard(budget=0.0, epochs=5).build(CPU)(outputs, held, generator(0))
     assert torch.equal(none, outputs)

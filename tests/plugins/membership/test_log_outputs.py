@@ -47,7 +47,7 @@ def guarded(seed: int, rows: int = 200) -> tuple[torch.Tensor, torch.Tensor, tor
     logits = torch.randn(2 * rows, 10, generator=rng).scatter_add(1, labels[:, None], torch.full((2 * rows, 1), 5.0))
     outputs = (torch.where(member, 2.0, 1.0)[:, None] * logits).softmax(dim=1)
     held = DefenderOutputs(outputs[:rows], outputs[rows:])
-    return MemGuard(epochs=20, budget=2.0).build(CPU)(outputs, held, rng), labels, member
+    return MemGuard(epochs=20, budget=2.0, patience=20).build(CPU)(outputs, held, rng), labels, member
 
 
 def test_memguard_does_not_hide_from_it_what_it_hides_from_others() -> None:

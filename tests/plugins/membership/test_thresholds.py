@@ -23,7 +23,7 @@ def exhaustive(values: np.ndarray, member: np.ndarray) -> float:
     return float(kept)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 60), st.integers(1, 5), st.integers(0, 3))
 def test_equals_the_exhaustive_search_in_every_class(seed: int, n: int, classes: int, decimals: int) -> None:
     rng = np.random.default_rng(seed)

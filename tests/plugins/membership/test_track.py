@@ -188,7 +188,9 @@ options = { splits = 3, pools = 2, part = 60, epochs = 3, learning_rate = 0.01, 
 """  # noqa: E501
 
 
-def test_splits_of_a_pool_share_rows_and_reference_models_and_draw_their_own_members(tmp_path: Path) -> None:
+def test_splits_of_a_pool_share_rows_and_reference_models_and_draw_their_own_members(
+    tmp_path: Path, no_site: None
+) -> None:
     """What an evaluator is told of a row is what the pool's networks say of it, wherever a split has the row."""
     (tmp_path / "pooled.toml").write_text(POOLED)
     words = ["run", "--track", "membership", "--profile", str(tmp_path / "pooled.toml"), "--workers", "0"]

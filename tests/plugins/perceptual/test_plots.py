@@ -63,7 +63,7 @@ def test_commands_draw_from_a_store(tmp_path: Path, no_site: None) -> None:
     assert CliRunner().invoke(cli, [*run, "--site", str(tmp_path / "site")]).exit_code == 0
     picture = tmp_path / "d.png"
     words = ["perceptual", "disagreements", "mse", "linf", "--store", str(store), "--out", str(picture)]
-    found = CliRunner().invoke(cli, words)
+    found = CliRunner().invoke(cli, [*words, "--images", "2"])
     assert found.exit_code == 0, found.output
     assert picture.stat().st_size > 10_000
     missing = CliRunner().invoke(cli, ["perceptual", "disagreements", "mse", "mae", *words[4:]])

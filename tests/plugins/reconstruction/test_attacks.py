@@ -26,6 +26,14 @@ def setting():
     return network, images, labels
 
 
+@pytest.fixture(scope="module")
+def tiny():
+    """Images of 8 px, which L-BFGS brings back in a third of the steps."""
+    images, labels = thumbnails([0, 1, 2], size=8)
+    network = installed().one("model", "harness/lenet").build(CPU)((3, 8, 8), 9, generator(0)).requires_grad_(False)
+    return network, images, labels
+
+
 def test_gradients_are_those_of_a_loop(setting) -> None:
     network, images, labels = setting
     found = image_gradients(network, images, labels)
@@ -193,38 +201,39 @@ def test_a_grey_image_has_not_converged_however_strong_the_noise_is(sigma: float
         assert not matching(network, shared, poor)["converged"][told_apart].any()
 
 
-def test_a_further_start_is_for_images_that_did_not_come_back(setting) -> None:
-    network, images, labels = setting
+def test_a_further_start_is_for_images_that_did_not_come_back(tiny) -> None:
+    network, images, labels = tiny
     shared = image_gradients(network, images, labels)
-    attack = installed().one("attack", "idlg").with_parameters(iterations=60, tolerance=1e-3)
+    attack = installed().one("attack", "idlg").with_parameters(iterations=35, tolerance=1e-3)
 
     def left(starts: int) -> torch.Tensor:
         run = attack.with_parameters(starts=starts).build(CPU)
-        rebuilt = run(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet)
+        rebuilt = run(shared, network, (3, 8, 8), ImageRng([1, 2, 3]), quiet)
         found = image_gradients(network, rebuilt, labels)
         return sum((found[name] - g).square().flatten(1).sum(dim=1) for name, g in shared.items())
 
     once, twice = left(1), left(2)
     size = sum(g.square().flatten(1).sum(dim=1) for g in shared.values())
     done = once < 1e-3 * size
+    assert done.tolist() == [False, True, True]
     assert torch.equal(once[done], twice[done])
     assert (twice <= 1.05 * once).all()
 
 
-def test_an_image_starts_again_only_where_much_of_its_gradient_is_left(setting) -> None:
-    network, images, labels = setting
+def test_an_image_starts_again_only_where_much_of_its_gradient_is_left(tiny) -> None:
+    network, images, labels = tiny
     shared = image_gradients(network, images, labels)
     size = sum(g.square().flatten(1).sum(dim=1) for g in shared.values())
 
     def left(**changes: float) -> torch.Tensor:
-        attack = installed().one("attack", "idlg").with_parameters(iterations=60, **changes).build(CPU)
-        found = image_gradients(network, attack(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet), labels)
+        attack = installed().one("attack", "idlg").with_parameters(iterations=35, **changes).build(CPU)
+        found = image_gradients(network, attack(shared, network, (3, 8, 8), ImageRng([1, 2, 3]), quiet), labels)
         return sum((found[name] - g).square().flatten(1).sum(dim=1) for name, g in shared.items()) / size
 
     once = left(starts=1)
-    between = float(once.sort().values[1]) * 1.001  # the worst of the three is above
+    between = float(once.sort().values[1:].prod().sqrt())  # the worst of the three is above
     twice, near = left(starts=2, again=between), once < between
-    assert near.tolist() == [True, False, True]
+    assert near.tolist() == [False, True, True]
     assert torch.equal(twice[near], once[near])
     assert (twice[~near] < 0.5 * once[~near]).all()
     assert torch.equal(left(starts=2, again=1.0), once)
@@ -244,16 +253,18 @@ def test_starts_that_stop_early_leave_the_others_with_the_gradients_of_their_own
     assert (rebuilt([0, 1, 2, 3]) - alone).abs().flatten(1).mean(dim=1).max() < 0.01
 
 
-@pytest.mark.parametrize(("name", "starts"), [("dlg", 1), ("idlg", 2)])
-def test_an_attack_brings_images_back_and_no_image_depends_on_the_batch(name: str, starts: int, setting) -> None:
-    network, images, labels = setting
-    attack = installed().one("attack", name).with_parameters(iterations=150, starts=starts).build(CPU)
+@pytest.mark.parametrize(("name", "starts", "iterations"), [("dlg", 1, 110), ("idlg", 2, 70)])
+def test_an_attack_brings_images_back_and_no_image_depends_on_the_batch(
+    name: str, starts: int, iterations: int, tiny
+) -> None:
+    network, images, labels = tiny
+    attack = installed().one("attack", name).with_parameters(iterations=iterations, starts=starts).build(CPU)
     shared = image_gradients(network, images, labels)
-    rebuilt = attack(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), lambda done, total: None)
+    rebuilt = attack(shared, network, (3, 8, 8), ImageRng([1, 2, 3]), lambda done, total: None)
     error = (rebuilt - images).square().flatten(1).mean(dim=1)
     assert error.median() < 0.01, error
     one = {name: values[1:2] for name, values in shared.items()}
-    alone = attack(one, network, (3, 16, 16), ImageRng([2]), lambda done, total: None)
+    alone = attack(one, network, (3, 8, 8), ImageRng([2]), lambda done, total: None)
     assert (alone - images[1:2]).square().mean() < max(2 * float(error[1]), 0.02)
 
 
@@ -271,31 +282,31 @@ def quiet(done: int, total: int) -> None:
 
 
 def test_dlg_recovers_most_of_ten_real_images() -> None:
-    images, labels = thumbnails(list(range(10)), size=16)
-    network = installed().one("model", "harness/lenet").build(CPU)((3, 16, 16), 9, generator(0)).requires_grad_(False)
-    attack = installed().one("attack", "dlg").with_parameters(iterations=300, starts=1).build(CPU)
-    rebuilt = attack(image_gradients(network, images, labels), network, (3, 16, 16), ImageRng(range(10)), quiet)
+    images, labels = thumbnails(list(range(10)), size=8)
+    network = installed().one("model", "harness/lenet").build(CPU)((3, 8, 8), 9, generator(0)).requires_grad_(False)
+    attack = installed().one("attack", "dlg").with_parameters(iterations=140, starts=1).build(CPU)
+    rebuilt = attack(image_gradients(network, images, labels), network, (3, 8, 8), ImageRng(range(10)), quiet)
     error = (rebuilt - images).square().flatten(1).mean(dim=1)
     assert int((error < 1e-3).sum()) >= 7, error
 
 
 def test_invgrad_on_real_images_and_what_pruning_does_to_it() -> None:
-    images, labels = thumbnails([0, 2, 4, 6, 8], size=16)
+    images, labels = thumbnails([0, 2, 4], size=16)
     model = installed().one("model", "harness/convnet8[width=16]").build(CPU)
     network = model((3, 16, 16), 9, generator(1)).eval().requires_grad_(False)
     shared = image_gradients(network, images, labels)
-    pruned = installed().one("defense", "gradient-pruning[share=0.99]").build(CPU)(shared, ImageRng(range(5)))
-    attack = installed().one("attack", "invgrad").with_parameters(steps=75)
+    pruned = installed().one("defense", "gradient-pruning[share=0.99]").build(CPU)(shared, ImageRng(range(3)))
+    attack = installed().one("attack", "invgrad").with_parameters(steps=50)
 
     def reached(gradients: dict[str, torch.Tensor], seeds: list[int], **changes: bool) -> list[float]:
         run = attack.with_parameters(**changes).build(CPU)
         rebuilt = run(gradients, network, (3, 16, 16), ImageRng(seeds), quiet)
-        return [psnr(own, images) for own in rebuilt.split(5)]
+        return [psnr(own, images) for own in rebuilt.split(3)]
 
-    seeds = list(range(5))
+    seeds = list(range(3))
     plain, adaptive = reached({name: torch.cat([g, pruned[name]]) for name, g in shared.items()}, seeds * 2)
     (naive,) = reached(pruned, seeds, surviving=False)
-    assert plain > 18, plain
+    assert plain > 15, plain
     assert adaptive < plain - 1
     assert naive < adaptive - 5
 

@@ -13,17 +13,23 @@ from imharness.cli import cli
 from imharness.commands import query
 from imharness_reconstruction.disagreement import disagreements
 
+PROFILE = """
+name = "small"
+description = "For a test."
+
+[tracks."harness/reconstruction"]
+select = { dataset = ["thumbnails[size=16,per_photograph=1]"], model = ["untrained"], attack = ["invgrad[steps=8]"], defense = ["*"], metric = ["psnr", "semsim", "mse"] }
+options = { epochs = 1, judge = "harness/lenet" }
+"""  # noqa: E501
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("rebuilt")
-    words = ["--dataset", "thumbnails[size=16,per_photograph=1]", "--model", "untrained", "--limit", "4"]
-    run = ["run", "--track", "reconstruction", *words, "--attack", "invgrad[steps=8]"]
-    metrics = ["--metric", "psnr", "--metric", "semsim", "--metric", "mse"]
+    (root / "small.toml").write_text(PROFILE)
+    run = ["run", "--track", "reconstruction", "--profile", str(root / "small.toml"), "--limit", "4", "--workers", "0"]
     with without_site():
-        found = CliRunner().invoke(
-            cli, [*run, *metrics, "--workers", "0", "--store", str(root / "store"), "--site", str(root / "site")]
-        )
+        found = CliRunner().invoke(cli, [*run, "--store", str(root / "store"), "--site", str(root / "site")])
     assert found.exit_code == 0, found.output
     return root / "store"
 

@@ -289,11 +289,20 @@ def test_the_printed_recipe_has_a_constant_rate_and_no_bound(decay: str, clip: f
     assert rates or rate == pytest.approx(0.1 * (1 + np.cos(np.pi * 3 / 4)) / 2)
 
 
+PROFILE = """
+name = "small"
+description = "For a test."
+
+[tracks."harness/reconstruction"]
+select = { dataset = ["thumbnails[size=16,per_photograph=1]"], model = ["untrained"], attack = ["invgrad[steps=8]"], defense = ["gaussian-gradient"], metric = ["mse"] }
+options = { epochs = 1, judge = "harness/lenet" }
+"""  # noqa: E501
+
+
 def test_the_outcome_of_a_study_reaches_the_board(tmp_path: Path, no_site: None) -> None:
     store, site = tmp_path / "store", tmp_path / "site"
-    words = ["--dataset", "thumbnails[size=16,per_photograph=1]", "--model", "untrained", "--limit", "2"]
-    words += ["--defense", "gaussian-gradient"]
-    run = ["run", "--track", "reconstruction", *words, "--attack", "invgrad[steps=8]", "--metric", "mse"]
+    (tmp_path / "small.toml").write_text(PROFILE)
+    run = ["run", "--track", "reconstruction", "--profile", str(tmp_path / "small.toml"), "--limit", "2"]
     ran = CliRunner().invoke(cli, [*run, "--workers", "0", "--store", str(store), "--site", str(site)])
     assert ran.exit_code == 0, ran.output
     study = [
