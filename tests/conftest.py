@@ -96,9 +96,12 @@ FORKS: pytest.StashKey["Server"] = pytest.StashKey()
 """The process that commands are forked from."""
 
 
-def pytest_configure() -> None:
-    """Tell hypothesis that a slow machine is no failure."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell hypothesis that a slow machine is no failure; let workers end at once, after what others do at their end."""
     from hypothesis import HealthCheck, settings
+
+    if hasattr(config, "workerinput"):
+        atexit.register(os._exit, 0)  # to take all apart that was imported takes seconds; nobody asks for their code
 
     settings.register_profile("harness", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("harness")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from imharness.errors import Unavailable
+from imharness.results.identity import digest
 from imharness_submissions import opening, starting
-from imharness_submissions.contents import tree_digest
 from imharness_submissions.installer import uv
 from imharness_submissions.running import Run
 from imharness_submissions.sandbox.host import Guest
@@ -138,10 +138,14 @@ def known() -> dict[str, PackageDescription]:
 
 @pytest.fixture
 def described_once(known: dict[str, PackageDescription], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask each package once what it registers, whichever test has it; no other guest is started for that."""
+    """Ask each package once what it registers, whichever test has it; no other guest is started for that.
+
+    What it needs changes nothing of that.
+    """
 
     def offer(guest: Guest) -> PackageDescription:
-        content = tree_digest(guest.spec.folder)
+        files = sorted(path for path in guest.spec.folder.rglob("*") if path.is_file() and path.name != "METADATA")
+        content = digest([[str(path.relative_to(guest.spec.folder)), path.read_text()] for path in files])
         if content not in known:
             known[content] = offer_of(guest)
         return known[content]
