@@ -12,7 +12,7 @@ from imharness_leaderboard import pages
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.row_parts import SHOWN, WHOLE, parts_of
 
-from .browsing import opened, served, settled, watched
+from .browsing import opened, served, settled
 from .conftest import board
 from .contested import JPEG, report
 
@@ -59,14 +59,13 @@ def address(crowd: Path) -> Iterator[str]:
         yield found
 
 
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    for made in opened(browser, address):
-        yield from watched(made, address)
+@pytest.fixture(scope="module")
+def shared(browser: Browser, address: str) -> Iterator[Page]:
+    yield from opened(browser, address)
 
 
-def test_the_page_of_two_thousand_entries_is_light(page: Page) -> None:
-    sizes: dict[str, int] = {}
+def test_the_page_of_two_thousand_entries_is_light(new_page: Page) -> None:
+    page, sizes = new_page, dict[str, int]()
     page.on("response", lambda answer: sizes.update({answer.url: len(answer.body())}))
     settled(page, "crowd.html")
     expect(page.locator("tr.entry:visible")).to_have_count(SHOWN)

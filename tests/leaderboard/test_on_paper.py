@@ -49,7 +49,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def paper(browser: Browser, printed: Path) -> Iterator[Page]:
     opened = browser.new_page(color_scheme="dark")
     yield opened

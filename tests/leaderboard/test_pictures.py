@@ -3,12 +3,12 @@
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from imharness.results.boards import Board
 from imharness.results.charts import Chart, Series
@@ -43,11 +43,18 @@ def scatter(
     return next(chart_pictures(board(tables=(table(points, label),), charts=(chart,)), chart))
 
 
-def boxes(browser: Browser, svg: bytes) -> dict[str, list[dict[str, float]]]:
+@pytest.fixture(scope="module")
+def screen(browser: Browser) -> Iterator[Page]:
+    """A page that shows one picture after the other."""
+    made = browser.new_page(viewport={"width": 1000, "height": 900})
+    yield made
+    made.close()
+
+
+def boxes(screen: Page, svg: bytes) -> dict[str, list[dict[str, float]]]:
     """The boxes on the screen of all labels of points, and of all markers."""
-    page = browser.new_page(viewport={"width": 1000, "height": 700})
-    page.set_content(svg.decode())
-    found = page.evaluate(
+    screen.set_content(svg.decode())
+    return screen.evaluate(
         """() => {
           const box = (e) => { const b = e.getBoundingClientRect();
             return {text: e.textContent.trim(), x: b.x, y: b.y, r: b.right, b: b.bottom}; };
@@ -56,8 +63,6 @@ def boxes(browser: Browser, svg: bytes) -> dict[str, list[dict[str, float]]]:
                   markers: [...document.querySelectorAll('[id^=PathCollection] use')].map(box)};
         }"""
     )
-    page.close()
-    return found
 
 
 def apart(a: dict[str, float], b: dict[str, float], slack: float = 0.5) -> bool:
@@ -70,9 +75,9 @@ RIDGE = [(1 - 0.004 * i, 0.5 + 0.004 * i) for i in range(9)]
 
 
 @pytest.mark.parametrize("points", [CROWD, RIDGE, [*CROWD, *RIDGE]], ids=["crowd", "ridge", "both"])
-def test_labels_lie_on_nothing_and_every_point_of_the_front_has_one(browser: Browser, points) -> None:
+def test_labels_lie_on_nothing_and_every_point_of_the_front_has_one(screen: Page, points) -> None:
     picture = scatter(points)
-    found = boxes(browser, picture.svg("light"))
+    found = boxes(screen, picture.svg("light"))
     labels = found["labels"]
     wanted = {brief(label) for label, on in zip(picture.data["label"], picture.data["front"], strict=True) if on}
     assert wanted
@@ -119,18 +124,16 @@ def test_dots_span_what_they_show_and_not_zero() -> None:
     }
 
 
-def test_bars_of_ties_stand_beside_the_axes(browser: Browser) -> None:
+def test_bars_of_ties_stand_beside_the_axes(screen: Page) -> None:
     comparison, numbers = paired().stored()
     scores = Scores(board(), comparison, numbers)
     picture = next(p for p in comparison_pictures(board(), scores) if p.name.endswith("-ranks"))
-    page = browser.new_page()
-    page.set_content(picture.svg("light").decode())
-    found = page.evaluate(
+    screen.set_content(picture.svg("light").decode())
+    found = screen.evaluate(
         """() => { const box = (e) => e.getBoundingClientRect();
           return {frame: box(document.querySelector('#patch_2')).right,
                   bars: [...document.querySelectorAll('[id^=tied-]')].map((e) => box(e).left)}; }"""
     )
-    page.close()
     assert found["bars"]
     assert min(found["bars"]) > found["frame"]
 
@@ -255,7 +258,7 @@ def test_the_caption_of_the_worst_case_says_what_its_marks_are_in_the_words_of_t
     assert f"Cross: {said}, with knowledge of the defense. " in caption
 
 
-def test_what_stands_below_a_narrow_chart_ends_within_the_picture(browser: Browser) -> None:
+def test_what_stands_below_a_narrow_chart_ends_within_the_picture(screen: Page) -> None:
     """Names of 70 letters leave the chart less width than the name of its measure takes."""
     made = report()
     long = {row.label: f"acme/{'long-' * 12}name[n={i}]" for i, row in enumerate(made.tables[0].rows)}
@@ -263,13 +266,11 @@ def test_what_stands_below_a_narrow_chart_ends_within_the_picture(browser: Brows
     table = made.tables[0].model_copy(update={"rows": rows})
     own = board(tables=(table,), rankings=tuple(made.rankings), charts=())
     picture = next(iter(ranking_pictures(own, own.rankings[0], ())))
-    page = browser.new_page(viewport={"width": 1000, "height": 900})
-    page.set_content(picture.drawn("light").decode())
-    ends = page.evaluate(
+    screen.set_content(picture.drawn("light").decode())
+    ends = screen.evaluate(
         """() => { const right = document.querySelector('svg').getBoundingClientRect().right;
         return [...document.querySelectorAll('text')].map((e) => e.getBoundingClientRect().right - right); }"""
     )
-    page.close()
     assert max(ends) <= 2
 
 
