@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import gc
 import importlib.metadata
+import importlib.util
 import io
 import os
 import py_compile
@@ -40,6 +41,15 @@ for _module in list(sys.modules.values()):
     if _source.endswith(".py") and _kept and not os.path.exists(_kept):
         with contextlib.suppress(OSError, py_compile.PyCompileError):
             py_compile.compile(_source)
+# Where torch is not compiled yet, as in a new environment, each worker begins with other libraries that all of them
+# need, and then finds what the others have compiled.
+_LARGE = ("torch", "scipy.stats", "sympy", "pandas", "playwright.sync_api")
+_worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+_torch = importlib.util.find_spec("torch") if _worker else None
+if _torch and _torch.cached and not os.path.exists(_torch.cached):
+    _first = int(_worker.removeprefix("gw")) % 3
+    for _name in _LARGE[_first:] + _LARGE[:_first]:
+        importlib.import_module(_name)
 gc.disable()  # until all tests are imported, which makes no garbage
 
 PATIENT_MS = 120_000
