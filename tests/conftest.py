@@ -23,7 +23,6 @@ import pytest
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-    from tests.forking import Server
     from tests.standins import StandIns
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -102,8 +101,6 @@ LONG = tuple(
 MOST_WORKERS = 12
 """Each takes about 1 GB of memory."""
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-FORKS: pytest.StashKey["Server"] = pytest.StashKey()
-"""The process that commands are forked from."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -142,15 +139,6 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     atexit.register(gc.unfreeze)  # libraries count what is left at the end
     gc.enable()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> None:
-    """Fork the process that commands are forked from where a test needs it: no test has run yet."""
-    if any("harness_forked" in item.fixturenames for item in session.items if isinstance(item, pytest.Function)):
-        from tests.forking import Server
-
-        session.config.stash[FORKS] = Server()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -269,9 +257,11 @@ def harness() -> Harness:
 
 
 @pytest.fixture(scope="session")
-def harness_forked(request: pytest.FixtureRequest) -> Iterator[Harness]:
+def harness_forked() -> Iterator[Harness]:
     """Return the function `harness`, without the start: it forks from a process that has imported it. `-c CODE` too."""
-    server = request.config.stash[FORKS]
+    from tests.forking import Server
+
+    server = Server()
 
     def run(*words: str, cwd: Path, packages: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         found = with_packages(cwd, packages)

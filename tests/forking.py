@@ -1,15 +1,12 @@
 """`harness WORDS` in processes forked from one that has imported the harness, which saves seconds of every start.
 
-The server is forked from the process that has collected the tests, before the first of them. It imports what else a run
-needs, also what torch imports for the first optimiser of a process, and has done nothing with it, so that a child is as
-good as a process of its own. The server that the workers of a command are forked
+The server has imported what a run needs, also what torch imports for the first optimiser of a process, and done
+nothing with it, so that a child is as good as a process of its own. The server that the workers of a command are forked
 from is such a child, too: `tests/acceptance/test_whole_way.py` starts both as users do.
 """
 
-import functools
 import gc
 import json
-import logging
 import multiprocessing.forkserver
 import multiprocessing.util
 import os
@@ -18,15 +15,14 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import traceback
 import types
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+START = "import sys; sys.path.insert(0, sys.argv[1]); from tests.forking import serve; sys.path.pop(0); serve()"
 IMPORTED = ("imharness.cli.run", "imharness_leaderboard.command", "imharness_embedded", "imharness_iqa",
             "imharness_membership", "imharness_perceptual", "imharness_reconstruction", "torch", "torch._dynamo",
             "duckdb", "imharness.ranking.board", "imharness.running.local", "imharness_leaderboard.pages",
@@ -46,70 +42,46 @@ class Server:
     """A process that forks one child at a time; `close` ends it."""
 
     def __init__(self) -> None:
-        requests, self._requests = os.pipe()
-        self._answers, answers = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        with warnings.catch_warnings(action="ignore"):  # newer Pythons warn of other threads: none is needed there
-            self._pid = os.fork()
-        if self._pid == 0:
-            with ending():
-                os.close(self._requests)
-                os.close(self._answers)
-                _forget_tests()
-                serve(requests, answers)
-        os.close(requests)
-        os.close(answers)
+        root = Path(__file__).resolve().parents[1]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", START, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def run(
         self, words: Sequence[str], folder: Path, environment: Mapping[str, str], paths: Sequence[str], seconds: float
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in a folder with further entries of `sys.path`; it is killed after so many seconds."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         with tempfile.TemporaryDirectory() as logs:
             asked = [words, str(folder), dict(environment), list(paths), seconds, logs]
-            os.write(self._requests, json.dumps(asked).encode() + b"\n")
-            code = int(os.read(self._answers, 100))
+            self._process.stdin.write(json.dumps(asked) + "\n")
+            self._process.stdin.flush()
+            code = int(self._process.stdout.readline())
             printed, errors = ((Path(logs) / name).read_text() for name in ("1", "2"))
         return subprocess.CompletedProcess(words, code, printed, errors)
 
     def close(self) -> None:
         """Say that it was the last command: processes that tests have forked since then hold the pipe open, too."""
-        os.write(self._requests, b"\n")
-        os.waitpid(self._pid, 0)
-        os.close(self._requests)
-        os.close(self._answers)
+        self._process.communicate("\n")
 
 
-def _forget_tests() -> None:
-    """Put back what pytest has put in the place of the interpreter's own, so that a child is like any process."""
-    root = str(Path(__file__).resolve().parents[1])
-    sys.path[:] = ["", *(path for path in sys.path if path not in ("", root))]
-    sys.meta_path[:] = [found for found in sys.meta_path if not type(found).__module__.startswith("_pytest.")]
-    sys.modules["__main__"] = types.ModuleType("__main__")  # workers would import that of pytest again
-    sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
-    sys.unraisablehook, threading.excepthook = sys.__unraisablehook__, threading.__excepthook__
-    logging.root.handlers.clear()
-    warnings.resetwarnings()
-    for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
-        warnings.simplefilter("ignore", category)
-    warnings.filterwarnings("default", category=DeprecationWarning, module="__main__")
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def serve(requests: int, answers: int) -> None:
-    """Answer each line of a pipe, a command, with its exit code; an empty line ends it."""
-    for line in os.fdopen(requests):
-        if line == "\n":
-            break
+def serve() -> None:
+    """Answer each line of the standard input, a command, with its exit code; an empty line ends it."""
+    with ending():  # at once: to take down all that was imported takes as long as half of the imports
         import_all()
-        words, folder, environment, paths, seconds, logs = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
-            _become(words, folder, environment, paths, logs)
-        os.write(answers, f"{_ended(pid, seconds)}\n".encode())
+        for line in iter(sys.stdin.readline, ""):
+            if line == "\n":
+                break
+            words, folder, environment, paths, seconds, logs = json.loads(line)
+            pid = os.fork()
+            if pid == 0:
+                _become(words, folder, environment, paths, logs)
+            sys.stdout.write(f"{_ended(pid, seconds)}\n")
+            sys.stdout.flush()
+        raise SystemExit(0)
 
 
-@functools.cache
 def import_all() -> None:
     """Import what commands need."""
     interrupted = signal.getsignal(signal.SIGINT)
@@ -177,7 +149,7 @@ def _become(words: Sequence[str], folder: str, environment: Mapping[str, str], p
 
 @contextmanager
 def ending() -> Iterator[None]:
-    """End this process, a forked child, after the block, with the code that a command exits with, or 70."""
+    """End this process after the block, with the code that a command exits with, or 70; nothing is taken down."""
     code = 70
     try:
         yield
