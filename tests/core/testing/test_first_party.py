@@ -87,8 +87,7 @@ def marks(component: Component) -> list[pytest.MarkDecorator]:
     """Mark what needs an extra package; what such a package does at its import is no fault of the component."""
     if name_of(component) not in EXTRA or getattr(component, "backbone", "") == "embedded":
         return []
-    warned = ("torch.jit.script. is deprecated:FutureWarning", "gaussian_filter. from:DeprecationWarning")
-    return [pytest.mark.extra, *(pytest.mark.filterwarnings(f"ignore:.*{text}") for text in warned)]
+    return [pytest.mark.extra, pytest.mark.filterwarnings("ignore:.*gaussian_filter. from:DeprecationWarning")]
 
 
 def small(component: Component) -> Component:

@@ -150,7 +150,6 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.extra
 @LIBRARIES
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:FutureWarning")
 def test_they_run_in_the_iqa_track_and_rank(cached: Path) -> None:
     said = CliRunner().invoke(cli, ["pyiqa", "prepare", "cnniqa", "gmsd", "--images", "9"], catch_exceptions=False)
     assert "cnniqa:" in said.output
