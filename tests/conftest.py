@@ -103,12 +103,9 @@ MOST_WORKERS = 12
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Tell hypothesis that a slow machine is no failure; let workers end at once, after what others do at their end."""
+def pytest_configure() -> None:
+    """Tell hypothesis that a slow machine is no failure."""
     from hypothesis import HealthCheck, settings
-
-    if hasattr(config, "workerinput"):
-        atexit.register(os._exit, 0)  # to take all apart that was imported takes seconds; nobody asks for their code
 
     settings.register_profile("harness", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("harness")

@@ -80,6 +80,7 @@ def watched(page: Page, address: str) -> Iterator[Page]:
         page.evaluate(LEFT)
     else:
         page.goto("about:blank")
+    page.unroute_all()
     for event, listener in listeners.items():
         page.remove_listener(event, listener)
     assert elsewhere == []

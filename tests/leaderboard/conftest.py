@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -209,6 +210,7 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
     with (shared / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)  # of one that failed
             folder.mkdir()
             make(folder)
             done.touch()

@@ -82,6 +82,7 @@ def test_what_the_sandbox_refuses_is_named(opened: Opened, name: str, noted: str
         ("never_returns", "did not answer within"),
         ("prints", "printed more than"),
         ("malformed", "bytes that are not a message"),
+        ("gigantic", "a message of 1152921504606846976 bytes"),
         ("exits", "ended in the middle"),
         ("stays_behind", "left processes behind"),
         ("fills_shared_memory", "memory"),

@@ -55,7 +55,8 @@ def own_cache(tools: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 def unexamined() -> Iterator[None]:
     """Let runs compute cells and tables alone, without the conformance suite and the attacks on entries.
 
-    Those examine the same packages, or such as they are, in `test_honest` and `test_run`.
+    For tests that are about something else: what these find of packages is tested in `test_honest`, `test_run` and
+    `test_tracks`.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Run, "conformance", lambda run, advance: (0, []))

@@ -57,7 +57,7 @@ def computed(folder: Path, profile: Path, store: Path, limit: int) -> Submission
     where = (*where, "--limit", str(limit), "--workers", "0")
     with without_site():
         harness("submissions", "run", folder, *where)
-        harness("run", "--all", *where, "--progress", "none")
+    harness("run", "--all", *where, "--progress", "none")
     stored = json.loads((store / "submissions" / f"{folder.name}.json").read_text())
     report = SubmissionReport.model_validate(stored["report"])
     assert report.flags() == ()

@@ -14,6 +14,7 @@ from PIL import Image
 from tests.conftest import without_site
 from tests.submissions.conftest import MakeSubmission, unexamined
 from tests.submissions.test_evidence import bomb, change, first, listed_by, told, value
+from tests.submissions.test_honest import PLACED, numbers
 from tests.submissions.test_run import entry, silent
 
 from imharness.errors import UsageError
@@ -297,6 +298,9 @@ def test_a_submitted_metric_is_broken_by_its_own_code_in_the_sandbox(
     folder = submission("../submissions/tracks/stranger", entry("good/blurred", "metric"))
     with unexamined():
         assert run_submission(Run(folder, Store(store), profile), silent).cells
+    own, beside = (set(numbers(board(store), "attacked", label)) - PLACED for label in ("good/blurred", "harness/l2"))
+    assert own == beside, "a distance without bounds has every number that one of the harness has"
+    assert "moved-4" in own
     assert value(board(store), "good/blurred") == 1.0
     found, line = accept(read_evidence(pushed(started("good/blurred", store=store), many=4)), Store(store))
     record = Store(store).record(found.records[-1].key)

@@ -195,12 +195,13 @@ def test_an_output_that_cannot_be_written_is_found_before_anything_is_computed(
 def test_the_scale_has_models_between_chance_and_certainty_or_says_why_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(EMBEDDED["options"], "splits", 2)
     found = ih.audit(outputs(0, 2), outputs(1, 2), evaluators=QUICK)
     found.report(tmp_path / "a.html")
     text = shown((tmp_path / "a.html").read_text())
     small, heart = (float(re.search(rf"{name} (\d\.\d+)", text)[1]) for name in ("small model", "learnt by heart"))
     assert 0.5 < small < 0.7 < heart
-    assert f"1 networks on {EMBEDDED['options']['part']} handwritten digits" in text
+    assert f"2 networks on {EMBEDDED['options']['part']} handwritten digits" in text
 
     def missing(kind: str, name: str) -> None:
         raise Unavailable("no digits here")
