@@ -12,6 +12,7 @@ from tests.typed_commands import blocks, commands, read
 
 from imharness.cli import cli
 from imharness.errors import UsageError
+from imharness_submissions.sandbox.warming import MANY
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -72,6 +73,11 @@ def names_of_tests(file: str) -> set[str]:
 @pytest.mark.parametrize("promise", promises(), ids=lambda promise: " ".join(re.findall(r"\w+", promise)[:3]))
 def test_every_promise_of_the_threat_model_names_tests_that_exist(promise: str) -> None:
     assert missing_tests(promise) == []
+
+
+def test_the_threat_model_says_after_how_many_sessions_memory_lies_in_large_pages() -> None:
+    page = (ROOT / "docs" / "threat-model.md").read_text()
+    assert re.findall(r"After (\d+) sessions, the memory", page) == [str(MANY)]
 
 
 def test_a_wrong_name_of_a_test_in_the_threat_model_is_noticed() -> None:

@@ -1,5 +1,8 @@
 """No batch can change a random number."""
 
+from typing import Any
+
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,6 +44,30 @@ def test_initialisation_leaves_the_global_state_alone() -> None:
     assert torch.equal(torch.rand(3), expected)
     with seeded_init(generator(1)):
         assert torch.equal(torch.nn.Linear(3, 3).weight, first)
+
+
+def test_initialisation_seeds_accelerators_and_asks_none_whether_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After that, copies of this process could not use CUDA, and some audits train in such copies."""
+
+    def asked(*arguments: Any) -> int:
+        raise AssertionError("CUDA was asked")
+
+    for place, name in (
+        (torch.cuda, "is_available"),
+        (torch.cuda, "device_count"),
+        (torch.cuda, "init"),
+        (torch._C, "_cuda_getDeviceCount"),
+        (torch._C, "_accelerator_deviceCount"),
+        (torch.accelerator, "is_available"),
+        (torch.accelerator, "device_count"),
+    ):
+        monkeypatch.setattr(place, name, asked, raising=False)
+    seeds = list[int]()
+    monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: False)
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    with seeded_init(generator(1)):
+        drawn = torch.initial_seed()
+    assert seeds == [drawn]
 
 
 def test_seeds_depend_on_every_part_and_their_order() -> None:

@@ -27,13 +27,13 @@ def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
 
 @contextmanager
 def seeded_init(rng: torch.Generator) -> Iterator[None]:
-    """Make torch's layer initialisers draw from `rng` inside the block, and restore the global state after it."""
+    """Make torch's layer initialisers draw from `rng` inside the block, and restore the global state after it.
+
+    No accelerator is asked whether it is there: a process that has asked CUDA has no copies that can use it.
+    """
     seed = int(torch.randint(2**62, (1,), generator=rng, device=rng.device))
     with torch.random.fork_rng(devices=[]):
-        if torch.accelerator.is_available():
-            torch.random.manual_seed(seed)
-        else:  # the same, without a note for each kind of accelerator of where this was, kept for when it starts
-            torch.default_generator.manual_seed(seed)
+        torch.random.manual_seed(seed)
         yield
 
 

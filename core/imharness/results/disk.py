@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 from imharness.errors import StoreError
 from imharness.reading.opening import AS_IT_IS
@@ -29,6 +29,7 @@ ATTEMPTS = 100
 LOOK_S = 0.05
 """Seconds between two looks at a lock that another process has."""
 FAR_BYTE = 1 << 40
+_WINDOWS = os.name == "nt"
 _held: set[Path] = set()
 
 
@@ -37,9 +38,15 @@ def below(root: Path, name: str) -> Path:
 
     The names are checked because they are read from files that may come from others.
     """
-    if "\0" in name or name.startswith("/") or ".." in name.split("/"):
+    if "\0" in name or name.startswith("/") or ".." in name.split("/") or (_WINDOWS and _leads_outside(name)):
         raise StoreError(f"{name!r:.200} is not the name of a file in {root}: it leads outside")
     return root / name
+
+
+def _leads_outside(name: str) -> bool:
+    """Return whether a name leads outside by what Windows alone takes for parts of a path: drives and backslashes."""
+    path = PureWindowsPath(name)
+    return bool(path.anchor) or ".." in path.parts
 
 
 def write_whole(root: Path, name: str, content: bytes, *, flushed: bool = True) -> None:

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from imharness.errors import DamagedError, HarnessError, StoreError, UsageError
+from imharness.results import disk
 from imharness.results.disk import below, remove_if, write_whole
 from imharness.results.storage import open_backend
 from imharness.results.storage.files import Files, StoredFile
@@ -68,6 +69,17 @@ def test_no_name_leads_out_of_a_folder(use: Callable[[Path, str], object], name:
 def test_usual_names_stay(tmp_path: Path) -> None:
     for name in ("a", "a/b.json", ".hidden", "a..b", "...", "ä/é"):
         assert below(tmp_path, name) == tmp_path / name
+
+
+@pytest.mark.parametrize("name", ["C:/x", "C:x", "C:\\x", "\\x", "\\\\server\\share\\x", "..\\x", "a\\..\\..\\x"])
+def test_what_leads_outside_on_windows_alone(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "_WINDOWS", False)
+    assert below(tmp_path, name).is_relative_to(tmp_path)
+    monkeypatch.setattr(disk, "_WINDOWS", True)
+    with pytest.raises(StoreError, match="leads outside"):
+        below(tmp_path, name)
+    for usual in ("a", "a/b.json", ".hidden", "a..b", "ä/é"):
+        assert below(tmp_path, usual) == tmp_path / usual
 
 
 def ledger_with(folder: Path, **changes: Any) -> Path:
