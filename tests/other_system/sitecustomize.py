@@ -8,6 +8,7 @@ import fcntl
 import multiprocessing.context
 import multiprocessing.popen_fork
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,6 +40,7 @@ subprocess.Popen.kill = lambda process: process.send_signal(KILL)
 multiprocessing.context._concrete_contexts = {"spawn": StartedAnew()}
 multiprocessing.context._default_context._actual_context = multiprocessing.context._concrete_contexts["spawn"]
 multiprocessing.get_all_start_methods = lambda: ["spawn"]
+shutil._use_fd_functions = False  # what it asked `os` before this ran
 sys.modules["msvcrt"] = types.SimpleNamespace(locking=locking, LK_NBLCK=2)
 sys.modules.update(dict.fromkeys(("fcntl", "resource", "multiprocessing.forkserver")))
 for module, names in GONE.items():
